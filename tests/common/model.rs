@@ -83,7 +83,7 @@ impl Processor {
 }
 
 /// Everything that is configured.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[allow(clippy::struct_excessive_bools)] // settings, each by itself
 pub struct Settings {
     /// None: the last 10, or with a budget everything that fits.
@@ -101,25 +101,6 @@ pub struct Settings {
     pub provider: Option<Provider>,
     pub tokens: Option<Tokens>,
     pub system: Option<String>,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            window: None,
-            exactly: false,
-            user_first: false,
-            groups: ToolGroups::Repair,
-            cut: None,
-            sparing: false,
-            processor: None,
-            bounded: false,
-            placement: Placement::End,
-            provider: None,
-            tokens: None,
-            system: None,
-        }
-    }
 }
 
 impl Settings {
@@ -156,13 +137,7 @@ impl Settings {
 
     fn is_blank_user(&self, message: &Message) -> bool {
         let Message::User(user) = message else { return false };
-        let is_blank = |text: &str| match self.provider {
-            Some(Provider::Anthropic) => text.trim().is_empty(),
-            Some(Provider::Gemini | Provider::Mistral | Provider::StrictTemplate) => {
-                text.is_empty()
-            }
-            _ => false,
-        };
+        let is_blank = |text: &str| self.is_blank_text(text);
         self.blanks()
             && match user.content() {
                 Content::Text(text) => is_blank(text),
@@ -189,15 +164,14 @@ impl Settings {
             AiPart::Content(part) => part.as_media().is_some(),
             _ => false,
         };
-        if ai.parts().iter().any(says) {
-            return false;
-        }
+        !ai.parts().iter().any(says) && self.is_blank_text(&ai.text())
+    }
+
+    /// Whether the provider refuses a message that says this and no more.
+    fn is_blank_text(&self, text: &str) -> bool {
         match self.provider {
-            Some(Provider::Anthropic) => ai.text().trim().is_empty(),
-            Some(Provider::Gemini | Provider::Mistral | Provider::StrictTemplate) => {
-                ai.text().is_empty()
-            }
-            _ => false,
+            Some(Provider::Anthropic) => text.trim().is_empty(),
+            _ => self.blanks() && text.is_empty(),
         }
     }
 }
@@ -359,10 +333,9 @@ fn match_results(messages: &[&Message], from: usize) -> Matching {
         // "A tool message in the run directly behind an ai message with calls answers the first
         // unanswered call of that message with its id."
         if let Some(j) = before_the_run(messages, from, i) {
-            let open = calls(messages[j])
-                .iter()
-                .enumerate()
-                .position(|(k, call)| fits(call) && !is_answered(&matching, (j, k)));
+            let calls = calls(messages[j]);
+            let mut all = calls.iter().enumerate();
+            let open = all.position(|(k, call)| fits(call) && !is_answered(&matching, (j, k)));
             if let Some(k) = open {
                 let answer = Answer { call: (j, k), late: false, place: i, direct: true };
                 matching.answers[i] = Some(answer);
@@ -1075,6 +1048,7 @@ impl Model<'_> {
         let left_out = told.left_out.iter().map(|(i, why)| (self.position(*i), *why));
         let left_out: BTreeMap<_, _> =
             left_out.chain(blank.into_iter().map(|position| (position, Reason::Blank))).collect();
+        let moved = moved.iter().map(|(i, call)| (self.position(*i), self.position(*call)));
         // Of what is left out nothing else is told.
         let question = choice.front.iter().map(|i| self.position(*i));
         let question = question.filter(|position| !left_out.contains_key(position)).collect();
@@ -1082,10 +1056,7 @@ impl Model<'_> {
             opening_system: None,
             left_out,
             older,
-            moved: moved
-                .iter()
-                .map(|(i, call)| (self.position(*i), self.position(*call)))
-                .collect(),
+            moved: moved.collect(),
             may_be_moved: may_be_moved.iter().map(|i| self.position(*i)).collect(),
             question,
             note: note.iter().map(|i| self.position(*i)).collect(),
@@ -1582,26 +1553,6 @@ pub fn unanswered(history: &History) -> BTreeSet<(u64, String)> {
     open
 }
 
-/// What is wrong with the tool groups of a list, by the providers' rule: results stand directly
-/// behind their calls, one for each call, and nowhere else. Counted one by one, for ids may repeat.
-pub fn broken_groups<'a>(messages: impl Iterator<Item = &'a Message>) -> Vec<String> {
-    let mut wrong = Vec::new();
-    let mut waiting: Vec<&str> = Vec::new();
-    for (i, message) in messages.enumerate() {
-        if let Some(tool) = message.as_tool() {
-            match waiting.iter().position(|id| *id == tool.call_id()) {
-                Some(found) => drop(waiting.swap_remove(found)),
-                None => wrong.push(format!("{i}: result {:?} without call", tool.call_id())),
-            }
-        } else {
-            wrong.extend(waiting.drain(..).map(|id| format!("{i}: call {id:?} without result")));
-            waiting.extend(message.tool_calls().map(|call| call.id.as_str()));
-        }
-    }
-    wrong.extend(waiting.iter().map(|id| format!("end: call {id:?} without result")));
-    wrong
-}
-
 /// Whether the processor drops this message.
 pub fn is_dropped(settings: &Settings, message: &Message) -> bool {
     settings.processor.is_some_and(|processor| processor.process(message) == Processed::Dropped)
@@ -1666,6 +1617,13 @@ mod checks {
         }
     }
 
+    /// Each row is a history and, behind `=>`, what is sent of it.
+    fn check(settings: &Settings, table: &str) {
+        for (history, expected) in table.lines().filter_map(|row| row.trim().split_once(" => ")) {
+            assert_eq!(sends(history, settings), expected, "{history}");
+        }
+    }
+
     fn window(kind: Kind) -> Settings {
         Settings { window: Some(kind), ..Settings::default() }
     }
@@ -1680,40 +1638,31 @@ mod checks {
 
     #[test]
     fn answers_go_to_their_calls() {
-        let all = window(Kind::All);
-        let sends = |history| sends(history, &all);
-        assert_eq!(sends("u:q call:1 u:well t:1=x"), "u:q call:1 t:1=x u:well");
-        assert_eq!(sends("call:1 call:2 t:1=x t:2=y"), "call:1 t:1=x call:2 t:2=y");
-        assert_eq!(sends("call:0 t:0=x call:0 t:0=y"), "call:0 t:0=x call:0 t:0=y");
-        assert_eq!(sends("call:0 u:no call:0 u:so t:0=y"), "call:0 t:0=? u:no call:0 t:0=y u:so");
-        assert_eq!(sends("call:1/a u:so t:1/b=x"), "call:1/a t:1=? u:so");
-        assert_eq!(sends("call:1/a u:so t:1/=x"), "call:1/a t:1/=x u:so");
-        assert_eq!(sends("call:1 wait:1=soon u:so t:1=x"), "call:1 t:1=x u:so");
-        assert_eq!(sends("call:1 wait:1=soon t:1=x"), "call:1 t:1=x");
-        assert_eq!(sends("call:1 t:1=x t:1=y"), "call:1 t:1=x");
-        assert_eq!(sends("call:1,2 log:x t:2=x u:so t:1=y"), "call:1,2 t:2=x t:1=y u:so");
-        assert_eq!(
-            sends("call:1,2,3 wait:2=soon t:3=z u:so t:1=x t:2=y"),
-            "call:1,2,3 t:2=y t:3=z t:1=x u:so"
-        );
-        assert_eq!(
-            sends("u:q call:1/book u:so a:wait t:1/book=x"),
-            "u:q call:1/book t:1/book=x u:so a:wait note:The_result_of_book_has_arrived,_see_above."
-        );
-        assert_eq!(
-            sends("call:1/,2/b u:so a:wait t:1/=x log:x t:2/b=y"),
-            "call:1/,2/b t:1/=x t:2/b=y u:so a:wait note:The_results_of_\"1\",_b_have_arrived,_see_above."
-        );
+        let table = r#"
+            u:q call:1 u:well t:1=x => u:q call:1 t:1=x u:well
+            call:1 call:2 t:1=x t:2=y => call:1 t:1=x call:2 t:2=y
+            call:0 t:0=x call:0 t:0=y => call:0 t:0=x call:0 t:0=y
+            call:0 u:no call:0 u:so t:0=y => call:0 t:0=? u:no call:0 t:0=y u:so
+            call:1/a u:so t:1/b=x => call:1/a t:1=? u:so
+            call:1/a u:so t:1/=x => call:1/a t:1/=x u:so
+            call:1 wait:1=soon u:so t:1=x => call:1 t:1=x u:so
+            call:1 wait:1=soon t:1=x => call:1 t:1=x
+            call:1 t:1=x t:1=y => call:1 t:1=x
+            call:1,2 log:x t:2=x u:so t:1=y => call:1,2 t:2=x t:1=y u:so
+            call:1,2,3 wait:2=soon t:3=z u:so t:1=x t:2=y => call:1,2,3 t:2=y t:3=z t:1=x u:so
+            u:q call:1/book u:so a:wait t:1/book=x => u:q call:1/book t:1/book=x u:so a:wait note:The_result_of_book_has_arrived,_see_above.
+            call:1/,2/b u:so a:wait t:1/=x log:x t:2/b=y => call:1/,2/b t:1/=x t:2/b=y u:so a:wait note:The_results_of_"1",_b_have_arrived,_see_above.
+        "#;
+        check(&window(Kind::All), table);
     }
 
     #[test]
     fn neighbouring_calls_are_joined_for_some() {
         let joined = Settings { provider: Some(Provider::Anthropic), ..window(Kind::All) };
-        assert_eq!(
-            sends("u:q call:1 call:2 t:1=x t:2=y", &joined),
-            "u:q call:1 call:2 t:1=x t:2=y"
-        );
-        assert_eq!(sends("u:q call:1 call:2 t:2=y", &joined), "u:q call:1 call:2 t:2=y t:1=?");
+        let table = "
+            u:q call:1 call:2 t:1=x t:2=y => u:q call:1 call:2 t:1=x t:2=y
+            u:q call:1 call:2 t:2=y => u:q call:1 call:2 t:2=y t:1=?";
+        check(&joined, table);
     }
 
     #[test]
@@ -1735,10 +1684,8 @@ mod checks {
     fn turns_begin_with_rows() {
         let turns = |n| window(Kind::Turns(n));
         assert_eq!(sends("a:hi u:q a:x", &turns(1)), "a:hi u:q a:x");
-        assert_eq!(
-            sends("u:old a:x u:one u:two log:1 u:three a:y steer:no", &turns(1)),
-            "u:one u:two u:three a:y steer:no"
-        );
+        let history = "u:old a:x u:one u:two log:1 u:three a:y steer:no";
+        assert_eq!(sends(history, &turns(1)), "u:one u:two u:three a:y steer:no");
         assert_eq!(sends("a:1 call:c t:c=x a:2", &turns(2)), "call:c t:c=x a:2");
         assert_eq!(sends("a:1 a:2", &turns(0)), "");
     }
@@ -1746,10 +1693,8 @@ mod checks {
     #[test]
     fn a_late_result_takes_its_group_along() {
         let history = "u:q call:1 u:well a:a u:and a:b t:1=x";
-        assert_eq!(
-            sends(history, &last(4)),
-            "call:1 t:1=x u:and a:b note:The_result_of_look_has_arrived,_see_above."
-        );
+        let expected = "call:1 t:1=x u:and a:b note:The_result_of_look_has_arrived,_see_above.";
+        assert_eq!(sends(history, &last(4)), expected);
         // The oldest give way so that n holds; the question and the newest stay.
         assert_eq!(sends(history, &last(3)), "call:1 t:1=x u:and");
         assert_eq!(sends(history, &last(1)), "call:1 t:1=x u:and");
@@ -1760,14 +1705,10 @@ mod checks {
         let loops = "u:old a:x u:one u:two call:1 t:1=a call:2 t:2=b call:3 t:3=c";
         assert_eq!(sends(loops, &last(4)), "u:one u:two call:3 t:3=c");
         assert_eq!(sends(loops, &last(2)), "u:two call:3 t:3=c");
-        assert_eq!(
-            sends(loops, &Settings { exactly: true, ..last(4) }),
-            "call:2 t:2=b call:3 t:3=c"
-        );
-        assert_eq!(
-            sends(loops, &window(Kind::Stepped(4, 2))),
-            "u:one u:two call:2 t:2=b call:3 t:3=c"
-        );
+        let exactly = Settings { exactly: true, ..last(4) };
+        assert_eq!(sends(loops, &exactly), "call:2 t:2=b call:3 t:3=c");
+        let stepped = window(Kind::Stepped(4, 2));
+        assert_eq!(sends(loops, &stepped), "u:one u:two call:2 t:2=b call:3 t:3=c");
         // Nothing but what was said: the last n.
         assert_eq!(sends("u:q a:1 a:2 a:3", &last(2)), "a:2 a:3");
     }
@@ -1791,10 +1732,8 @@ mod checks {
         assert_eq!(sends("a:0 a:1 u:q a:2", &provider(Anthropic, 3)), "u:q a:2");
         assert_eq!(sends("u:q a:1 a:2", &provider(Anthropic, 1)), "u:q a:2");
         assert_eq!(sends("u:q a:1 a:2", &Settings { user_first: true, ..last(1) }), "u:q a:2");
-        assert_eq!(
-            sends("u:q a:1 a:2", &Settings { user_first: true, exactly: true, ..last(1) }),
-            "a:2"
-        );
+        let exactly = Settings { user_first: true, exactly: true, ..last(1) };
+        assert_eq!(sends("u:q a:1 a:2", &exactly), "a:2");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use crate::counted::counted;
 use crate::setups::Drawn;
+use memory_prompt::message::AiMessage;
 use memory_prompt::text::Keep;
 use memory_prompt::token::Estimate;
 use memory_prompt::{
@@ -29,11 +30,8 @@ enum Op {
 fn messages() -> impl Strategy<Value = Vec<Message>> {
     let text = || prop_oneof!["[a-c]{0,12}", "[é👩‍👩‍👧\r\n]{0,12}"];
     let group = (text(), text()).prop_map(|(said, answer)| {
-        let call = Message::from(
-            memory_prompt::message::AiMessage::new(said)
-                .with_tool_call(ToolCall::new("1", "f", "{}")),
-        );
-        vec![call, Message::tool("1", "f", answer)]
+        let call = AiMessage::new(said).with_tool_call(ToolCall::new("1", "f", "{}"));
+        vec![call.into(), Message::tool("1", "f", answer)]
     });
     prop_oneof![
         4 => text().prop_map(|text| vec![Message::user(text)]),
@@ -45,10 +43,9 @@ fn messages() -> impl Strategy<Value = Vec<Message>> {
 
 fn truncations() -> impl Strategy<Value = Option<Truncate>> {
     let keep = proptest::sample::select(vec![Keep::Head, Keep::Tail, Keep::Ends]);
-    proptest::option::weighted(
-        0.9,
-        (1usize..8, keep).prop_map(|(limit, keep)| Truncate::chars(limit).unwrap().keep(keep)),
-    )
+    let truncate = (1usize..8, keep);
+    let truncate = truncate.prop_map(|(limit, keep)| Truncate::chars(limit).unwrap().keep(keep));
+    proptest::option::weighted(0.9, truncate)
 }
 
 fn op() -> impl Strategy<Value = Op> {

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::conversations::broken_groups;
 use crate::counted::cases;
 use crate::lives::{self, Flaky, Life, Op, Words};
 use crate::model::{
@@ -245,7 +246,7 @@ fn broken_laws(
     let own = prompt.with_origins().filter(|it| it.0 != Origin::Temporary);
     law("no private record", !own.into_iter().any(|(_, message)| model::is_private(message)));
     if settings.groups != ToolGroups::Off {
-        let wrong = model::broken_groups(prompt.iter());
+        let wrong = broken_groups(prompt.iter());
         law(&format!("whole groups {wrong:?}"), wrong.is_empty());
         let unanswered = model::unanswered(history);
         for repaired in &report.repaired {

@@ -10,26 +10,24 @@ use memory_prompt::conversation::{Conversation, Scripted};
 use memory_prompt::memory::Read;
 use memory_prompt::message::{Media, Part, ToolMessage};
 use memory_prompt::recall::tools::SearchHistory;
-use memory_prompt::record::Snapshot;
 use memory_prompt::report::{Adaptation, Break};
 use memory_prompt::summary::Compaction;
 use memory_prompt::turn::{Ask, Next, ToolError, Turn};
 use memory_prompt::window::ToolGroups;
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, Clear, Composer, DefaultChatMemory, ErrorKind, MemoryPrompt,
-    Message, Provider, Recall, Result, Tool, ToolCall, Window,
+    Message, Provider, Recall, Tool, ToolCall, Window,
 };
 
 use crate::notation::conversation;
+use crate::reading::Reading;
 use crate::said::{Wrote, call, notes, policy, result, rounds, talk};
 use crate::sent::{accounted, cleared, recalled, sent, texts};
-use crate::through::through;
+use crate::setups::{holding, remembering};
 
 /// A prompt over so many questions and their answers.
 fn talked(n: usize) -> MemoryPrompt {
-    let prompt = MemoryPrompt::new(DefaultChatMemory::new());
-    prompt.add_all(talk(n)).unwrap();
-    prompt
+    holding(talk(n))
 }
 
 fn ask(turn: &mut Turn, prompt: &MemoryPrompt) -> Ask {
@@ -41,8 +39,7 @@ fn ask(turn: &mut Turn, prompt: &MemoryPrompt) -> Ask {
 
 /// A turn with its question at 40, which waits for a tool; and the memory that others go on with.
 fn parked() -> (Arc<DefaultChatMemory>, MemoryPrompt) {
-    let memory = Arc::new(DefaultChatMemory::new());
-    memory.add_all(talk(20)).unwrap();
+    let memory = remembering(talk(20));
     let mut prompt =
         MemoryPrompt::new(Arc::clone(&memory)).max_messages(10).with_summary().with_pins();
     assert!(prompt.compact(&policy(20, 5), &notes).unwrap());
@@ -103,8 +100,7 @@ fn an_adopted_turn_keeps_its_calls_whatever_others_have_summarised() {
 
 /// The prompt of a turn that waited for approval while others talked on, behind so many messages.
 fn approved(window: Window, before: usize, meanwhile: usize, evicts: bool) -> Ask {
-    let memory = Arc::new(DefaultChatMemory::new());
-    memory.add_all(talk(before)).unwrap();
+    let memory = remembering(talk(before));
     let mut prompt = MemoryPrompt::new(Arc::clone(&memory)).window(window);
     let tools = || [Tool::new("mail", "Mails.").needing_approval()];
     let mut turn = prompt.turn(Message::user("Mail it.")).tools(tools());
@@ -248,9 +244,7 @@ fn the_user_speaks_first_whoever_the_prompt_is_for() {
 #[test]
 fn what_is_cleared_over_so_many_tokens_stays_cleared_until_the_boundary_moves() {
     let clear = Clear::tool_results().keep(1).step(16).over(1_000);
-    let mut prompt =
-        MemoryPrompt::new(DefaultChatMemory::new()).window(Window::last(20)).clear(clear);
-    prompt.add(Message::user("Read on.")).unwrap();
+    let mut prompt = holding([Message::user("Read on.")]).window(Window::last(20)).clear(clear);
     let (mut before, mut seen) = (BTreeSet::new(), 0);
     for i in 0..120 {
         let id = format!("c{i}");
@@ -269,8 +263,7 @@ fn what_is_cleared_over_so_many_tokens_stays_cleared_until_the_boundary_moves() 
 /// The model was told that nothing in this conversation fits, of what it had read a moment before.
 #[test]
 fn a_search_finds_what_the_turn_has_not_stored() {
-    let prompt = MemoryPrompt::new(DefaultChatMemory::new());
-    prompt.add(Message::user("My zebra is called Ada.")).unwrap();
+    let prompt = holding([Message::user("My zebra is called Ada.")]);
     // Of settings of one's own the words of the model count, and not theirs.
     let settings = Recall::words().tool_results().least_score(0.0).query("nothing of the kind");
     let (search, memory) = (SearchHistory::with(settings), Arc::clone(prompt.memory()));
@@ -308,53 +301,36 @@ fn the_prompts_of_a_turn_say_why_nothing_is_recalled() {
 /// Of a tool loop without an end each look read more, up to all of it, and found nothing due.
 #[test]
 fn a_turn_without_an_end_is_not_read_to_its_end() {
-    let memory = Arc::new(DefaultChatMemory::new());
-    memory.add(Message::user("Go on for ever.")).unwrap();
+    let memory = remembering([Message::user("Go on for ever.")]);
     memory.add_all(rounds(20_000, "x")).unwrap();
-    let counted = Arc::new(Reads { memory: Arc::clone(&memory), most: AtomicUsize::new(0) });
-    let prompt = MemoryPrompt::new(Arc::clone(&counted)).with_summary();
+    let seen = Arc::new(AtomicUsize::new(0));
+    let most = Arc::clone(&seen);
+    let reading = Reading::new(&memory, move |memory, read| {
+        seen.fetch_max(read.n, Ordering::Relaxed);
+        memory.read_with(read)
+    });
+    let prompt = MemoryPrompt::new(reading).with_summary();
     assert!(prompt.compaction(&policy(10, 20)).unwrap().is_none());
-    let most = counted.most.load(Ordering::Relaxed);
-    assert!(most < 16 * 400, "{most} records were read");
+    let read = most.swap(0, Ordering::Relaxed);
+    assert!(read < 16 * 400, "{read} records were read");
 
     // Once something else is asked the loop is over, and is summarised in steps at once.
     memory.add_all(talk(1)).unwrap();
-    counted.most.store(0, Ordering::Relaxed);
     let due = prompt.compaction(&policy(10, 20)).unwrap().unwrap();
     assert!((20..=100).contains(&due.covers), "{due:?}");
-    assert!(counted.most.load(Ordering::Relaxed) < 400);
-}
-
-/// A memory that counts how much is read at once.
-#[derive(Debug)]
-struct Reads {
-    memory: Arc<DefaultChatMemory>,
-    most: AtomicUsize,
-}
-
-impl ChatMemory for Reads {
-    through!(memory: id append evict clear limits);
-    fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
-        self.most.fetch_max(n, Ordering::Relaxed);
-        self.memory.read(before, n)
-    }
-    fn read_with(&self, read: &Read) -> Result<Snapshot> {
-        self.most.fetch_max(read.n, Ordering::Relaxed);
-        self.memory.read_with(read)
-    }
+    assert!(most.load(Ordering::Relaxed) < 400);
 }
 
 /// Whoever writes a summary from the transcript did not learn of pictures and failures, and was
 /// given results of any length.
 #[test]
 fn a_transcript_names_pictures_and_failures_and_is_bounded() {
-    let prompt = MemoryPrompt::new(DefaultChatMemory::new()).with_summary();
     let image = Part::Image(Media::url("https://example.com/cat.png"));
-    prompt.add(Message::user([Part::text("Look."), image])).unwrap();
-    prompt.add(Message::ai_calls([ToolCall::new("c", "read", "{}")])).unwrap();
+    let look = Message::user([Part::text("Look."), image]);
+    let call = Message::ai_calls([ToolCall::new("c", "read", "{}")]);
     let failed = ToolMessage::new("c", "read", format!("no\nsuch file {}", "x".repeat(100_000)));
-    prompt.add(failed.with_error(true)).unwrap();
-    prompt.add_all(talk(2)).unwrap();
+    let said = [look, call, failed.with_error(true).into()].into_iter().chain(talk(2));
+    let prompt = holding(said).with_summary();
     let due = prompt.compaction(&policy(2, 1)).unwrap().unwrap();
     let transcript = due.transcript();
     let (day, lines) = transcript.split_once('\n').unwrap();
@@ -369,9 +345,7 @@ fn a_transcript_names_pictures_and_failures_and_is_bounded() {
 #[test]
 fn what_was_read_back_is_not_cleared_again() {
     let looping = |clear: Clear| {
-        let mut prompt =
-            MemoryPrompt::new(DefaultChatMemory::new()).window(Window::all()).clear(clear);
-        prompt.add(Message::user("Read.")).unwrap();
+        let mut prompt = holding([Message::user("Read.")]).window(Window::all()).clear(clear);
         let long = "word_".repeat(100);
         for tool in ["load", "read_back", "load", "load"] {
             let round = format!("call:c/{tool} t:c/{tool}={long}");
@@ -388,16 +362,15 @@ fn what_was_read_back_is_not_cleared_again() {
 /// shown.
 #[test]
 fn recall_finds_results_that_are_cleared() {
-    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
-        .window(Window::all())
-        .clear(Clear::tool_results().keep(1).step(1))
-        .recall(Recall::words().tool_results().least_score(0.0));
     let long = "filler_".repeat(40);
     let said = format!(
         "u:Read_both_files. call:a t:a=zebra_{long} call:b t:b=gnu_{long} a:Done. \
          u:What_was_that_of_the_zebra?"
     );
-    prompt.add_all(conversation(&said)).unwrap();
+    let mut prompt = holding(conversation(&said))
+        .window(Window::all())
+        .clear(Clear::tool_results().keep(1).step(1))
+        .recall(Recall::words().tool_results().least_score(0.0));
     let recalled = recalled(&prompt.build().unwrap());
     assert!(recalled.contains(&2), "{recalled:?}");
     assert!(!recalled.contains(&4), "{recalled:?}");
@@ -407,8 +380,7 @@ fn recall_finds_results_that_are_cleared() {
 /// they were all there when it was pinned, they were looked at then.
 #[test]
 fn a_pin_of_an_old_call_looks_for_no_result() {
-    let memory = Arc::new(DefaultChatMemory::new());
-    memory.add_all([Message::user("Look."), call("c")].into_iter().chain(talk(200))).unwrap();
+    let memory = remembering([Message::user("Look."), call("c")].into_iter().chain(talk(200)));
     let composer = Composer::new().with_pins();
     let prompt = MemoryPrompt::new(Arc::clone(&memory)).max_messages(4).with_pins();
     assert_eq!(prompt.pin(1).unwrap(), [1]);

@@ -10,7 +10,7 @@ use crate::counted::counted;
 use crate::notation::conversation;
 use crate::said::{notes, policy, talk};
 use crate::sent::{cleared, position, positions};
-use crate::setups::Drawn;
+use crate::setups::{Drawn, holding};
 use memory_prompt::compose::{Notice, Placement};
 use memory_prompt::provider::Row;
 use memory_prompt::report::{Break, Fate, Origin, Reason, Setting};
@@ -21,10 +21,6 @@ use memory_prompt::{
     Provider, Recall, Truncate, Window,
 };
 use proptest::prelude::*;
-
-fn asked() -> MemoryPrompt {
-    MemoryPrompt::new(DefaultChatMemory::new())
-}
 
 /// The prompts before and after this is said.
 fn around(prompt: &mut MemoryPrompt, said: impl IntoIterator<Item = Message>) -> [Prompt; 2] {
@@ -60,7 +56,7 @@ fn broken_by(now: &Prompt, then: &Prompt) -> Option<Break> {
 /// have moved, though the history began where it had begun.
 #[test]
 fn a_message_that_is_left_out_alone_moves_no_window() {
-    let mut prompt = asked().window(Window::all()).max_tokens(300, Estimate);
+    let mut prompt = holding([]).window(Window::all()).max_tokens(300, Estimate);
     let long = "long ".repeat(170);
     prompt.add_all(["one", &long, "two"].map(Message::user)).unwrap();
     let [before, after] = around(&mut prompt, [Message::user("three ".repeat(110))]);
@@ -72,8 +68,7 @@ fn a_message_that_is_left_out_alone_moves_no_window() {
 /// A message that a summary covers was pinned, and the summary was said to be another one.
 #[test]
 fn a_pin_before_a_summary_leaves_the_summary_as_it_is() {
-    let mut prompt = asked().max_messages(4).with_pins().with_summary();
-    prompt.add_all(talk(20)).unwrap();
+    let mut prompt = holding(talk(20)).max_messages(4).with_pins().with_summary();
     assert!(prompt.compact(&policy(4, 4), &notes).unwrap());
     assert_eq!(pinned_and_back(&mut prompt, 2), [Some(Break::Pin(2)); 2]);
     // A summary that is another one still is, with the same pin before it.
@@ -87,8 +82,7 @@ fn a_pin_before_a_summary_leaves_the_summary_as_it_is() {
 /// though the prompts differ from the one that came on.
 #[test]
 fn of_two_pins_around_a_summary_the_one_before_it_is_named() {
-    let mut prompt = asked().max_tokens(150, Estimate).with_pins().with_summary();
-    prompt.add_all(talk(20)).unwrap();
+    let mut prompt = holding(talk(20)).max_tokens(150, Estimate).with_pins().with_summary();
     assert!(prompt.compact(&policy(4, 4), &notes).unwrap());
     prompt.add_all(talk(20)).unwrap();
     let swap = |prompt: &mut MemoryPrompt, goes, comes| {
@@ -103,8 +97,7 @@ fn of_two_pins_around_a_summary_the_one_before_it_is_named() {
 /// An older message was pinned beside a notice, which was said to tell another number.
 #[test]
 fn a_pin_beside_a_notice_leaves_its_number_as_it_is() {
-    let mut prompt = asked().max_messages(4).with_pins().notice(Notice::new().step(10));
-    prompt.add_all(talk(20)).unwrap();
+    let mut prompt = holding(talk(20)).max_messages(4).with_pins().notice(Notice::new().step(10));
     let notice = prompt.preview().unwrap().report().notice;
     assert_eq!(pinned_and_back(&mut prompt, 20), [Some(Break::Pin(20)); 2]);
     assert_eq!(prompt.preview().unwrap().report().notice, notice);
@@ -114,7 +107,7 @@ fn a_pin_beside_a_notice_leaves_its_number_as_it_is() {
 #[test]
 fn the_pin_that_went_is_named() {
     for provider in [None, Some(Provider::Mistral), Some(Provider::Anthropic)] {
-        let prompt = asked().max_messages(4).with_pins();
+        let prompt = holding([]).max_messages(4).with_pins();
         let mut prompt = prompt.with_some(provider, MemoryPrompt::for_provider);
         prompt.add_all(talk(20)).unwrap();
         prompt.add(Message::user("So?")).unwrap();
@@ -131,8 +124,10 @@ fn the_pin_that_went_is_named() {
 #[test]
 fn a_pin_that_a_budget_cuts_is_cut() {
     let cut = Truncate::chars(200).unwrap();
-    let mut prompt = asked().max_tokens(120, Estimate).truncate(cut).with_pins();
-    prompt.add(Message::user("contract ".repeat(20))).unwrap();
+    let mut prompt = holding([Message::user("contract ".repeat(20))])
+        .max_tokens(120, Estimate)
+        .truncate(cut)
+        .with_pins();
     prompt.pin(0).unwrap();
     let words = "w ".repeat(5);
     prompt.add_all((0..8).map(|i| Message::user(format!("question {i} {words}")))).unwrap();
@@ -147,8 +142,10 @@ fn a_pin_that_a_budget_cuts_is_cut() {
 /// behind the pin, the pin was said to have changed its place.
 #[test]
 fn a_window_that_moves_behind_a_pin_joined_to_it_has_moved() {
-    let mut prompt = asked().max_messages(4).with_pins().for_provider(Provider::Mistral);
-    prompt.add_all(conversation("u:I_am_allergic_to_nuts. a:Noted.")).unwrap();
+    let mut prompt = holding(conversation("u:I_am_allergic_to_nuts. a:Noted."))
+        .max_messages(4)
+        .with_pins()
+        .for_provider(Provider::Mistral);
     prompt.pin(0).unwrap();
     prompt.add_all(talk(4).chain([Message::user("So?")])).unwrap();
     let [before, after] = around(&mut prompt, conversation("a:Well. u:And?"));
@@ -161,7 +158,7 @@ fn a_window_that_moves_behind_a_pin_joined_to_it_has_moved() {
 #[test]
 fn a_pin_between_answers_that_were_joined_is_the_cause() {
     let window = Window::last(3).exactly();
-    let mut prompt = asked().window(window).with_pins().for_provider(Provider::Mistral);
+    let mut prompt = holding([]).window(window).with_pins().for_provider(Provider::Mistral);
     prompt
         .add_all(conversation("a:Hello. u:No_nuts. a:Noted.").into_iter().chain(talk(1)))
         .unwrap();
@@ -183,8 +180,10 @@ fn a_result_with_another_id_is_cleared() {
         conversation(&format!("u:Look. call:call-{i} t:call-{i}={found} a:Nothing."))
     };
     let clear = Clear::tool_results().keep(1).step(1);
-    let mut prompt = asked().window(Window::all()).clear(clear).for_provider(Provider::Mistral);
-    prompt.add_all([round(0), conversation("u:So? a:Hm. u:And?")].concat()).unwrap();
+    let mut prompt = holding([round(0), conversation("u:So? a:Hm. u:And?")].concat())
+        .window(Window::all())
+        .clear(clear)
+        .for_provider(Provider::Mistral);
     let more = [conversation("a:Wait."), round(1), round(2), conversation("u:Well?")].concat();
     let [before, after] = around(&mut prompt, more);
     assert_eq!(cleared(&after)[0], 2, "{}", after.report());
@@ -197,8 +196,9 @@ fn a_result_with_another_id_is_cleared() {
 #[test]
 fn a_late_result_that_takes_its_question_along_came_late() {
     for provider in [Provider::Vllm, Provider::Anthropic, Provider::Mistral] {
-        let mut prompt = asked().window(Window::stepped(2, 4).unwrap()).for_provider(provider);
-        prompt.add_all(conversation("u:zero call:c u:two a:three u:four a:five")).unwrap();
+        let mut prompt = holding(conversation("u:zero call:c u:two a:three u:four a:five"))
+            .window(Window::stepped(2, 4).unwrap())
+            .for_provider(provider);
         let [before, after] = around(&mut prompt, conversation("t:c=late"));
         assert_eq!(after.report().question, [0], "{}", after.report());
         assert_eq!(broken_by(&after, &before), Some(Break::LateResult(6)), "{provider}");
@@ -211,8 +211,9 @@ fn a_late_result_that_takes_its_question_along_came_late() {
 fn a_late_result_that_puts_its_call_first_came_late() {
     let mut row = Row::like(Provider::LlamaCpp, "llama-3.1").unwrap();
     row.parallel_calls = false;
-    let mut prompt = asked().window(Window::all()).for_provider(Provider::custom(row));
-    prompt.add_all(conversation("u:Look. call:a,b call:c t:c=seen")).unwrap();
+    let mut prompt = holding(conversation("u:Look. call:a,b call:c t:c=seen"))
+        .window(Window::all())
+        .for_provider(Provider::custom(row));
     let [before, after] = around(&mut prompt, conversation("t:b=late"));
     assert_eq!(broken_by(&after, &before), Some(Break::LateResult(4)), "{}", after.report());
 }
@@ -221,8 +222,10 @@ fn a_late_result_that_puts_its_call_first_came_late() {
 /// went, the conversation was said to be another one.
 #[test]
 fn an_opening_that_a_provider_demands_comes_with_its_message() {
-    let mut prompt = asked().max_messages(4).with_pins().for_provider(Provider::Anthropic);
-    prompt.add(Message::ai("Hello, I am here.")).unwrap();
+    let mut prompt = holding([Message::ai("Hello, I am here.")])
+        .max_messages(4)
+        .with_pins()
+        .for_provider(Provider::Anthropic);
     prompt.add_all(talk(20)).unwrap();
     prompt.add(Message::user("So?")).unwrap();
     assert_eq!(pinned_and_back(&mut prompt, 0), [Some(Break::Pin(0)); 2]);
@@ -546,7 +549,7 @@ fn deed() -> impl Strategy<Value = Deed> {
 /// cause was "something else".
 #[test]
 fn a_call_that_is_left_out_between_two_questions_is_named() {
-    let mut prompt = asked().for_provider(Provider::Mistral).max_tokens(200, Estimate);
+    let mut prompt = holding([]).for_provider(Provider::Mistral).max_tokens(200, Estimate);
     let result = "word_".repeat(100);
     prompt.add_all(conversation(&format!("u:Look. call:c0 t:c0={result} u:And?"))).unwrap();
     let said = [Message::ai("sum ".repeat(80)), Message::user("Thanks.")];
@@ -559,8 +562,7 @@ fn a_call_that_is_left_out_between_two_questions_is_named() {
 /// A prompt was for no provider, and then for one that has two questions as one message.
 #[test]
 fn a_provider_where_there_was_none_is_named() {
-    let mut prompt = asked();
-    prompt.add_all(conversation("u:Hello. u:Are_you_there? a:Yes. u:Good.")).unwrap();
+    let mut prompt = holding(conversation("u:Hello. u:Are_you_there? a:Yes. u:Good."));
     let before = prompt.build().unwrap();
     let after = prompt.for_provider(Provider::Mistral).build().unwrap();
     assert_eq!(broken_by(&after, &before), Some(Break::Provider));
@@ -625,8 +627,7 @@ counted! {
 /// The application's own records are nobody's, and the system record that begins a history is sent.
 #[test]
 fn a_private_record_and_a_system_record_have_a_fate() {
-    let mut prompt = asked();
-    prompt.add_all(conversation("log:x u:Hello.")).unwrap();
+    let mut prompt = holding(conversation("log:x u:Hello."));
     let built = prompt.build().unwrap();
     assert_eq!(built.fate(0), Fate::Private);
     assert_eq!(built.fate(1).to_string(), "sent: in its place");

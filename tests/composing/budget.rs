@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::conversations::*;
 use crate::counted::{counted, regressions};
 use crate::sent::{left_out, sent};
-use crate::setups::{Drawn, budget, compose, counted as total, letters};
+use crate::setups::{Drawn, budget, compose, counted as total, holding, letters};
 use memory_prompt::compose::Notice;
 use memory_prompt::message::{Media, Part};
 use memory_prompt::record::Snapshot;
@@ -178,11 +178,9 @@ counted! {
         opening in 0usize..300, conversation in conversation(60), window in windows(), user in any::<bool>(),
         tokens in 40usize..4000, marked in any::<bool>(), notice in any::<bool>(),
     ) {
-        let memory = DefaultChatMemory::new();
-        memory.add_all((0..opening).map(|i| Message::ai(i.to_string()))).unwrap();
-        memory.add_all(stored(&conversation)).unwrap();
+        let opening = (0..opening).map(|i| Message::ai(i.to_string()));
         let window = window.map(|it| it.with_if(user, Window::starting_with_user));
-        let prompt = MemoryPrompt::new(memory)
+        let prompt = holding(opening.chain(stored(&conversation)))
             .max_tokens(budget(tokens, marked), letters)
             .with_if(notice, |it| it.notice(Notice::new().step(8)))
             .with_some(window, MemoryPrompt::window);
@@ -251,10 +249,9 @@ impl TokenCounter for Asked {
 fn a_stepped_window_beyond_the_first_read_accounts_for_what_is_older() {
     for (low, step) in [(60, 40), (40, 38), (100, 150)] {
         for stored in (60..400).chain([5_000]) {
-            let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
+            let mut prompt = holding((0..stored).map(|i| Message::user(i.to_string())))
                 .window(Window::stepped(low, step).unwrap())
                 .notice(Notice::new());
-            prompt.add_all((0..stored).map(|i| Message::user(i.to_string()))).unwrap();
             let without = prompt.preview().unwrap();
             prompt.configure(|composer| composer.max_tokens(60_000, letters));
             let built = prompt.build().unwrap();
@@ -271,7 +268,7 @@ fn a_stepped_window_beyond_the_first_read_accounts_for_what_is_older() {
 fn a_thousand_builds_count_each_message_once() {
     for budget in [Budget::new(2_000), Budget::new(2_000).stepped(500, 1_500).unwrap()] {
         let asked = Arc::new(AtomicUsize::new(0));
-        let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
+        let mut prompt = holding([])
             .system("You are a terse assistant.")
             .max_tokens(budget, Asked(Arc::clone(&asked)));
         for i in 0..1_000 {
@@ -289,9 +286,8 @@ fn a_thousand_builds_count_each_message_once() {
 #[test]
 fn a_cold_start_counts_what_fits_and_one_message_more() {
     let asked = Arc::new(AtomicUsize::new(0));
-    let mut prompt =
-        MemoryPrompt::new(DefaultChatMemory::new()).max_tokens(1_000, Asked(Arc::clone(&asked)));
-    prompt.add_all((0..100_000).map(|i| Message::user(format!("{i:0>96}")))).unwrap();
+    let mut prompt = holding((0..100_000).map(|i| Message::user(format!("{i:0>96}"))))
+        .max_tokens(1_000, Asked(Arc::clone(&asked)));
     let sent = prompt.build().unwrap().len();
     assert_eq!(sent, 9);
     assert_eq!(asked.load(Ordering::Relaxed), sent + 1);
@@ -320,11 +316,10 @@ fn marks_let_the_start_move_seldom() {
 /// What is needed is what is left when texts are cut as far as it goes, and not the first try.
 #[test]
 fn an_error_names_the_least_that_must_be_sent() {
-    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
+    let mut prompt = holding([Message::user("word ".repeat(2_000))])
         .system("s".repeat(60))
         .truncate(Truncate::chars(800).unwrap())
         .max_tokens(50, letters);
-    prompt.add(Message::user("word ".repeat(2_000))).unwrap();
     let error = prompt.build().unwrap_err();
     let ErrorKind::Budget { needed, .. } = error.kind() else { panic!("{error}") };
     assert!((61..200).contains(&needed), "{error}");
@@ -332,24 +327,22 @@ fn an_error_names_the_least_that_must_be_sent() {
 
 #[test]
 fn what_must_stay_and_does_not_fit_is_an_error_and_loses_nothing() {
-    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
+    let mut prompt = holding([])
         .system("You are a very terse assistant.")
         .max_tokens(Budget::new(40).reserve(10), letters);
     prompt.add_temporary(Message::user("Today is Friday."));
     let error = prompt.build().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Budget { needed: 58, budget: 30 });
-    assert_eq!(
-        error.to_string(),
-        "compose: what must be sent has 58 tokens, and the budget without its reserve is 30"
-    );
+    let expected =
+        "compose: what must be sent has 58 tokens, and the budget without its reserve is 30";
+    assert_eq!(error.to_string(), expected);
     prompt.configure(|composer| composer.max_tokens(58, letters));
     assert_eq!(prompt.build().unwrap().len(), 2);
 }
 
 #[test]
 fn what_must_stay_is_cut_where_truncation_is_on() {
-    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_tokens(100, letters);
-    prompt.add(Message::user("x".repeat(500))).unwrap();
+    let mut prompt = holding([Message::user("x".repeat(500))]).max_tokens(100, letters);
     assert!(matches!(prompt.build().unwrap_err().kind(), ErrorKind::Budget { .. }));
     prompt.configure(|composer| composer.truncate(Truncate::default()));
     let built = prompt.build().unwrap();
@@ -378,7 +371,7 @@ fn a_counter_that_fails_fails_the_build_and_keeps_the_temporaries() {
             Err(Error::new(ErrorKind::Count, "count", "no vocabulary"))
         }
     }
-    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_tokens(100, Broken);
+    let mut prompt = holding([]).max_tokens(100, Broken);
     prompt.add_temporary(Message::user("Today is Friday."));
     assert_eq!(prompt.build().unwrap_err().to_string(), "count: no vocabulary");
     assert_eq!(prompt.temporaries().len(), 1);
@@ -386,9 +379,8 @@ fn a_counter_that_fails_fails_the_build_and_keeps_the_temporaries() {
 
 #[test]
 fn a_counter_that_says_usize_max_overflows_nothing() {
-    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
-        .max_tokens(usize::MAX - 1, |_: &str| usize::MAX);
-    prompt.add_all(["one", "two"].map(Message::user)).unwrap();
+    let mut prompt =
+        holding(["one", "two"].map(Message::user)).max_tokens(usize::MAX - 1, |_: &str| usize::MAX);
     let error = prompt.build().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Budget { needed: usize::MAX, budget: usize::MAX - 1 });
 }

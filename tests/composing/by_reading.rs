@@ -13,8 +13,8 @@ use memory_prompt::token::Estimate;
 use memory_prompt::truncate::TruncateContext;
 use memory_prompt::wire::anthropic;
 use memory_prompt::{
-    Budget, ChatMemory, Clear, Composer, DefaultChatMemory, Error, ErrorKind, MemoryPrompt,
-    Message, Prompt, Provider, Recall, ToolCall, Truncate, Window,
+    Budget, ChatMemory, Clear, Composer, Error, ErrorKind, MemoryPrompt, Message, Prompt, Provider,
+    Recall, ToolCall, Truncate, Window,
 };
 use serde_json::json;
 
@@ -23,7 +23,7 @@ use crate::notation::conversation;
 use crate::processors::Drops;
 use crate::said::{self, call, notes, policy, result, talk};
 use crate::sent::{accounted, left_out, sent, texts};
-use crate::setups::Drawn;
+use crate::setups::{Drawn, holding, remembering};
 
 fn compose(composer: &Composer, said: impl IntoIterator<Item = Message>) -> Prompt {
     composer.compose_all(&Snapshot::from_messages(said), &[]).unwrap()
@@ -116,9 +116,9 @@ fn a_question_that_is_spared_is_redacted() {
     };
     let truncate = Truncate::chars(10).unwrap().processor(redact).bounded().sparing_question();
     for budget in [None, Some(1_000)] {
-        let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).truncate(truncate.clone());
-        prompt = prompt.with_some(budget, |it, budget| it.max_tokens(budget, Estimate));
-        prompt.add(Message::user("My card is 4111.")).unwrap();
+        let mut prompt = holding([Message::user("My card is 4111.")])
+            .truncate(truncate.clone())
+            .with_some(budget, |it, budget| it.max_tokens(budget, Estimate));
         assert_eq!(texts(&prompt.build().unwrap()), ["My card is ####."]);
         prompt.add_all([Message::ai("No."), Message::user("Why?")]).unwrap();
         let built = prompt.build().unwrap();
@@ -149,8 +149,7 @@ fn a_note_tells_of_no_result_that_is_not_sent() {
 }
 
 fn summarised(window: Window, said: impl Iterator<Item = Message>, keep: usize) -> MemoryPrompt {
-    let prompt = MemoryPrompt::new(DefaultChatMemory::new()).window(window).with_summary();
-    prompt.add_all(said).unwrap();
+    let prompt = holding(said).window(window).with_summary();
     assert!(prompt.compact(&policy(keep, 2), &notes).unwrap());
     prompt
 }
@@ -175,9 +174,8 @@ fn a_window_by_itself_has_no_reach() {
 /// The system record that begins a history was sent, counted, and told as covered.
 #[test]
 fn a_system_record_before_a_summary_is_sent() {
-    let memory = Arc::new(DefaultChatMemory::new());
+    let memory = remembering(talk(10));
     let prompt = MemoryPrompt::new(Arc::clone(&memory)).with_summary();
-    prompt.add_all(talk(10)).unwrap();
     assert!(prompt.compact(&policy(15, 2), &notes).unwrap());
     let composer = Composer::new().with_summary();
     let read = memory.read_with(&Read::newest(20).slots(composer.slots())).unwrap();
@@ -270,12 +268,11 @@ fn what_a_processor_leaves_out_takes_no_room() {
     assert_eq!((prompt.report().sent, prompt.report().over_budget), (21, 0), "{}", prompt.report());
 
     // A pinned group that is left out takes none either.
-    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).with_pins().max_messages(1);
-    prompt.configure(|composer| {
-        let composer = composer.truncate(dropping(Message::is_tool));
-        composer.max_tokens(100, Estimate)
-    });
-    prompt.add_all(said).unwrap();
+    let mut prompt = holding(said)
+        .with_pins()
+        .max_messages(1)
+        .truncate(dropping(Message::is_tool))
+        .max_tokens(100, Estimate);
     prompt.pin(1).unwrap();
     assert_eq!(texts(&prompt.build().unwrap()), ["So?"]);
 }
@@ -291,11 +288,8 @@ fn what_decides_that_results_are_cleared_is_counted_once() {
         text.len()
     };
     let clear = Clear::tool_results().keep(1).step(1).over(1_000);
-    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
-        .window(Window::all())
-        .max_tokens(1_000_000, counter)
-        .clear(clear);
-    prompt.add_all(rounds(10, 500)).unwrap();
+    let mut prompt =
+        holding(rounds(10, 500)).window(Window::all()).max_tokens(1_000_000, counter).clear(clear);
     assert_eq!(prompt.build().unwrap().report().cleared.len(), 9);
     let first = calls.load(Ordering::Relaxed);
     assert_eq!(prompt.build().unwrap().report().cleared.len(), 9);
@@ -306,12 +300,11 @@ fn what_decides_that_results_are_cleared_is_counted_once() {
 /// character of four digits and one digit.
 #[test]
 fn what_is_quoted_reads_in_one_way() {
-    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
-        .max_messages(1)
-        .recall(Recall::words().tool_results());
+    let call = Message::ai_calls([ToolCall::new("c", "", "{}")]);
     let nameless = Message::tool("c", "", "The harbour\u{e0041} is open.");
-    prompt.add_all([Message::ai_calls([ToolCall::new("c", "", "{}")]), nameless]).unwrap();
-    prompt.add_all([Message::ai("So."), Message::user("Is the harbour open?")]).unwrap();
+    let said = [call, nameless, Message::ai("So."), Message::user("Is the harbour open?")];
+    let recall = Recall::words().tool_results();
+    let mut prompt = holding(said).max_messages(1).recall(recall);
     let built = prompt.build().unwrap();
     let quoted = texts(&built).concat();
     assert!(quoted.contains("harbour\\u{e0041} is open"), "{quoted}");
@@ -322,8 +315,7 @@ fn what_is_quoted_reads_in_one_way() {
 /// messages of the prompt.
 #[test]
 fn a_temporary_system_message_is_no_message_of_its_own() {
-    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
-    prompt.add(Message::user("Hi.")).unwrap();
+    let mut prompt = holding([Message::user("Hi.")]);
     prompt.add_temporary(Message::system("It is noon."));
     prompt.add_temporary(Message::user("Be quick."));
     let built = prompt.build().unwrap();

@@ -10,7 +10,7 @@ use crate::counted::counted;
 use crate::processors::Drops;
 use crate::said::{call, result, rounds};
 use crate::sent::{self, sent};
-use crate::setups::{Drawn, budget};
+use crate::setups::{Drawn, budget, holding};
 
 use memory_prompt::message::{Media, Part};
 use memory_prompt::record::Snapshot;
@@ -106,12 +106,6 @@ fn windows() -> impl Strategy<Value = Window> {
     ]
 }
 
-fn memory(history: &[Message]) -> DefaultChatMemory {
-    let memory = DefaultChatMemory::new();
-    memory.add_all(history.to_vec()).unwrap();
-    memory
-}
-
 fn cleared(prompt: &Prompt) -> BTreeSet<u64> {
     sent::cleared(prompt).into_iter().collect()
 }
@@ -132,8 +126,8 @@ counted! {
     fn all_before_a_step_is_cleared_but_the_newest(
         history in histories(), rule in rules(), window in windows(), temporaries in temporaries(),
     ) {
-        let mut with = MemoryPrompt::new(memory(&history)).window(window).clear(rule.clear.clone());
-        let mut without = MemoryPrompt::new(memory(&history)).window(window);
+        let mut with = holding(history.clone()).window(window).clear(rule.clear.clone());
+        let mut without = holding(history.clone()).window(window);
         for temporary in temporaries {
             with.add_temporary(temporary.clone());
             without.add_temporary(temporary);
@@ -170,7 +164,7 @@ counted! {
         }
         prop_assert_eq!(cleared.len(), with.report().cleared.len());
         // A window decides what is sent, and not what of that is cleared.
-        let mut all = MemoryPrompt::new(memory(&history)).clear(rule.clear.clone());
+        let mut all = holding(history.clone()).clear(rule.clear.clone());
         all.configure(|composer| composer.window(Window::all()));
         let all = all.build().unwrap();
         for (origin, _) in with.with_origins() {
@@ -225,7 +219,7 @@ counted! {
         let clear = rule.over(over);
         let composer = Composer::new().window(window).clear(clear);
         let whole = composer.compose_all(&Snapshot::from_messages(history.clone()), &[]).unwrap();
-        let mut prompt = MemoryPrompt::new(memory(&history));
+        let mut prompt = holding(history.clone());
         prompt.configure(|_| composer);
         let built = prompt.build().unwrap();
         prop_assert_eq!(cleared(&built), cleared(&whole));
@@ -292,7 +286,7 @@ counted! {
         stepped in any::<bool>(), window in proptest::option::of(windows()), over in proptest::option::of(0usize..300),
     ) {
         let clear = rule.over(over);
-        let mut prompt = MemoryPrompt::new(memory(&history))
+        let mut prompt = holding(history.clone())
             .max_tokens(budget(most, stepped), Estimate)
             .clear(clear)
             .with_some(limit, |it, limit| it.truncate(Truncate::chars(limit).unwrap()))
@@ -351,8 +345,8 @@ counted! {
             let build = |prompt: MemoryPrompt| {
                 prompt.window(window).for_provider(provider).build().map_err(|it| it.to_string())
             };
-            let without = build(MemoryPrompt::new(memory(&history)));
-            let with = build(MemoryPrompt::new(memory(&history)).clear(rule.clear.clone()));
+            let without = build(holding(history.clone()));
+            let with = build(holding(history.clone()).clear(rule.clear.clone()));
             prop_assert_eq!(with.as_ref().map(Prompt::len), without.as_ref().map(Prompt::len));
             let (Ok(with), Ok(without)) = (with, without) else { continue };
             for (new, old) in with.iter().zip(&without) {
@@ -466,7 +460,7 @@ fn nothing_is_cleared_before_there_are_so_many_tokens() {
 #[test]
 fn results_are_cleared_where_nobody_looks_at_groups() {
     use memory_prompt::window::ToolGroups;
-    let mut prompt = MemoryPrompt::new(memory(&looping(4)))
+    let mut prompt = holding(looping(4))
         .window(Window::all())
         .tool_groups(ToolGroups::Off)
         .clear(Clear::tool_results().keep(1).step(1));
@@ -488,7 +482,7 @@ fn a_processor_drops_what_it_drops() {
 
 #[test]
 fn the_report_says_what_moved_the_prefix() {
-    let mut prompt = MemoryPrompt::new(memory(&looping(3)))
+    let mut prompt = holding(looping(3))
         .window(Window::all())
         .clear(Clear::tool_results().keep(1).step(6).placeholder("gone: {length} of {position}"));
     let first = prompt.build().unwrap();
@@ -506,13 +500,14 @@ fn the_report_says_what_moved_the_prefix() {
 #[cfg(feature = "tokio")]
 #[test]
 fn async_prompts_are_the_same() {
+    use crate::setups::remembering;
     use memory_prompt::adapt::ToAsync;
     // Without the macros of tokio, which only some features bring.
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let clear = || Clear::tool_results().keep(2).step(4).over(100);
     for window in [Window::all(), Window::last(6), Window::stepped(4, 4).unwrap()] {
-        let mut blocking = MemoryPrompt::new(memory(&looping(20))).window(window).clear(clear());
-        let memory = ToAsync::new(memory(&looping(20)));
+        let mut blocking = holding(looping(20)).window(window).clear(clear());
+        let memory = ToAsync::new(remembering(looping(20)));
         let mut prompt = MemoryPrompt::new_async(memory).window(window).clear(clear());
         assert_eq!(runtime.block_on(prompt.build()).unwrap(), blocking.build().unwrap());
     }

@@ -27,7 +27,7 @@ use crate::notation::{conversation, message};
 use crate::processors::Drops;
 use crate::said::{notes, policy, talk};
 use crate::sent::{accounted, sent, texts, window};
-use crate::setups::Drawn;
+use crate::setups::{Drawn, remembering};
 
 /// An answer of OpenAI's with `context_management`, whose item is between others.
 fn by_openai(text: &str) -> Message {
@@ -63,8 +63,7 @@ fn claude_that_calls(id: &str) -> Answer {
 
 /// Ten questions, each answered, and one that is answered with a compaction, at 21.
 fn compacted(answer: Message) -> Arc<DefaultChatMemory> {
-    let memory = Arc::new(DefaultChatMemory::new());
-    memory.add_all(talk(10)).unwrap();
+    let memory = remembering(talk(10));
     memory.add_all([Message::user("and now?"), answer, Message::user("go on")]).unwrap();
     memory
 }
@@ -190,8 +189,7 @@ fn windows_and_budgets_begin_at_it() {
 
 #[test]
 fn what_is_sent_of_before_it_stands_behind_it() {
-    let memory = Arc::new(DefaultChatMemory::new());
-    memory.add_all(talk(10)).unwrap();
+    let memory = remembering(talk(10));
     memory.add_all(conversation("u:Book_a_flight. call:c1/book")).unwrap();
     memory.add(by_claude("I am waiting.")).unwrap(); // at 22
     memory.add_all(conversation("call:c2/pay t:c2/pay=paid t:c1/book=booked")).unwrap(); // late
@@ -215,8 +213,7 @@ fn what_is_sent_of_before_it_stands_behind_it() {
 
 #[test]
 fn temporaries_part_no_call_of_it_from_its_results() {
-    let memory = Arc::new(DefaultChatMemory::new());
-    memory.add_all(talk(3)).unwrap();
+    let memory = remembering(talk(3));
     memory.add_all([Message::user("look"), claude_that_calls("t1").message.into()]).unwrap();
     for placement in [Placement::End, Placement::AfterSystem, Placement::BeforeLastUser] {
         let mut prompt =
@@ -383,9 +380,7 @@ counted! {
         picks in proptest::collection::vec(0u64..40, 0..3),
         summed in any::<bool>(),
     ) {
-        let memory = Arc::new(DefaultChatMemory::new());
-        let said = history.clone();
-        memory.add_all(history).unwrap();
+        let memory = remembering(history.clone());
         let prompt = MemoryPrompt::new(Arc::clone(&memory)).with_pins().with_summary();
         for pick in picks {
             let _ = prompt.pin(pick); // some are not there, or can't be pinned
@@ -414,7 +409,7 @@ counted! {
                 // Between calls that wait at the end and their results nothing can be put.
                 let behind = usize::try_from(item).unwrap() + 1;
                 let waits = report.repaired.iter().any(|it| it.position == Some(item))
-                    && said[behind..].iter().all(|it| it.is_tool() || it.is_private());
+                    && history[behind..].iter().all(|it| it.is_tool() || it.is_private());
                 prop_assert!(waits || sent.first() == Some(&item), "{}", report);
                 prop_assert_eq!((report.older, report.over_budget), (0, 0), "{}", report);
             }

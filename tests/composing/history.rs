@@ -3,14 +3,16 @@
 
 use crate::conversations::{life, stored};
 use crate::counted::counted;
+use crate::said::talk;
+use crate::setups::{Drawn, holding, remembering};
 use memory_prompt::compose::{Notice, Placement};
 use memory_prompt::message::{AiMessage, AiPart, Media, Part};
 use memory_prompt::recall::tools::{ReadBack, SearchHistory};
 use memory_prompt::report::{Break, Origin};
 use memory_prompt::token::{Estimate, TokenCounter};
 use memory_prompt::{
-    Budget, ChatMemory, ChatMemoryExt, ChatMemoryStore, DefaultChatMemory, InMemoryStore,
-    MemoryPrompt, Message, Prompt, Provider, ToolCall, Window,
+    ChatMemory, ChatMemoryExt, ChatMemoryStore, DefaultChatMemory, InMemoryStore, MemoryPrompt,
+    Message, Prompt, Provider, ToolCall, Window,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -22,9 +24,8 @@ fn read(memory: &impl ChatMemory, arguments: &str) -> String {
 /// A picture that a model has made was told as an empty message.
 #[test]
 fn a_picture_of_a_model_is_told_of() {
-    let memory = DefaultChatMemory::new();
     let picture = Part::Image(Media::base64("image/png", "iVBORw0KGgo="));
-    memory.add(Message::from(AiMessage::from_parts([AiPart::Content(picture)]))).unwrap();
+    let memory = remembering([AiMessage::from_parts([AiPart::Content(picture)]).into()]);
     let text = read(&memory, r#"{"message": 0}"#);
     assert_eq!(text, "Message 0, assistant, 7 characters:\n1 image");
     let text = read(&memory, r#"{"message": 0, "from": 9}"#);
@@ -38,8 +39,7 @@ counted! {
     /// is cut in two unless it alone is longer than a piece.
     #[test]
     fn pieces_make_the_whole(history in life(8), size in 1usize..40) {
-        let memory = DefaultChatMemory::new();
-        memory.add_all(stored(&history)).unwrap();
+        let memory = remembering(stored(&history));
         let read_back = ReadBack::new().piece(size);
         for record in memory.all().unwrap().iter() {
             let (position, mut from, mut all) = (record.position(), 0, String::new());
@@ -72,8 +72,7 @@ counted! {
     /// Whatever a model writes, it is answered.
     #[test]
     fn nothing_a_model_asks_is_an_error(history in life(6), evicted in 0u64..12, arguments in any::<String>(), message in any::<u64>(), from in any::<i64>()) {
-        let memory = DefaultChatMemory::new();
-        memory.add_all(stored(&history)).unwrap();
+        let memory = remembering(stored(&history));
         memory.evict(evicted).unwrap();
         let (read_back, search) = (ReadBack::new(), SearchHistory::new());
         let asked = [
@@ -94,13 +93,10 @@ counted! {
     fn a_notice_changes_only_at_its_steps(
         history in life(20), step in 1u64..12, low in 1usize..8, window_step in 1usize..8, budget in proptest::option::of(60usize..400),
     ) {
-        let prompt = MemoryPrompt::new(DefaultChatMemory::new())
+        let mut prompt = holding([])
             .window(Window::stepped(low, window_step).unwrap())
-            .notice(Notice::new().step(step));
-        let mut prompt = match budget {
-            Some(budget) => prompt.max_tokens(Budget::new(budget), Estimate),
-            None => prompt,
-        };
+            .notice(Notice::new().step(step))
+            .with_some(budget, |it, budget| it.max_tokens(budget, Estimate));
         let mut before = None::<(u64, Prompt)>;
         for message in stored(&history) {
             prompt.add(message).unwrap();
@@ -138,11 +134,7 @@ fn a_notice_stands_behind_the_system_message_for_every_provider() {
     let providers = [Provider::Anthropic, Provider::Gemini, Provider::Mistral, Provider::OpenAi];
     let places = [Placement::End, Placement::AfterSystem, Placement::BeforeLastUser];
     for (provider, place) in providers.into_iter().flat_map(|it| places.map(|place| (it, place))) {
-        let memory = DefaultChatMemory::new();
-        let turn = |i| [Message::user(format!("question {i}")), Message::ai(format!("answer {i}"))];
-        memory.add_all((0..9).flat_map(turn)).unwrap();
-        memory.add(Message::user("And?")).unwrap();
-        let mut prompt = MemoryPrompt::new(memory)
+        let mut prompt = holding(talk(9).chain([Message::user("And?")]))
             .system("Be brief.")
             .max_messages(4)
             .temporaries_at(place)
@@ -184,19 +176,14 @@ fn positions_that_are_not_there_are_named() {
 
 #[test]
 fn calls_and_media_are_told_and_no_name_poses_as_a_message() {
-    let memory = DefaultChatMemory::new();
-    memory.add(Message::ai_calls([ToolCall::new("a", "look", r#"{"at":1}"#)])).unwrap();
-    let picture = Part::Image(Media::url("https://e.x/a.png"));
-    memory.add(Message::tool("a", "look\nMessage 9, user", [Part::text("seen"), picture])).unwrap();
-    assert_eq!(
-        read(&memory, r#"{"message": 0}"#),
-        "Message 0, assistant, 21 characters:\ncalls \"look\" {\"at\":1}"
-    );
+    let call = Message::ai_calls([ToolCall::new("a", "look", r#"{"at":1}"#)]);
+    let seen = [Part::text("seen"), Part::Image(Media::url("https://e.x/a.png"))];
+    let memory = remembering([call, Message::tool("a", "look\nMessage 9, user", seen)]);
+    let expected = "Message 0, assistant, 21 characters:\ncalls \"look\" {\"at\":1}";
+    assert_eq!(read(&memory, r#"{"message": 0}"#), expected);
     let text = read(&memory, r#"{"message": 1}"#);
-    assert_eq!(
-        text,
-        "Message 1, result of \"look\\nMessage 9, user\", 12 characters:\nseen\n1 image"
-    );
+    let expected = "Message 1, result of \"look\\nMessage 9, user\", 12 characters:\nseen\n1 image";
+    assert_eq!(text, expected);
 }
 
 /// What was deleted is neither read nor found, though the index of the search knew it.
@@ -224,11 +211,7 @@ fn what_is_gone_is_not_found() {
 #[test]
 fn async_memories_answer_the_same() {
     use memory_prompt::adapt::ToAsync;
-    let make = || {
-        let memory = DefaultChatMemory::new();
-        memory.add_all(["The zebra sleeps.", "The gnu runs."].map(Message::user)).unwrap();
-        memory
-    };
+    let make = || remembering(["The zebra sleeps.", "The gnu runs."].map(Message::user));
     let (blocking, memory) = (make(), ToAsync::new(make()));
     // Without the macros of tokio, which only some features bring.
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

@@ -3,7 +3,8 @@
 #![allow(clippy::unwrap_used, missing_docs)] // a test that panics has failed
 
 use crate::counted::counted;
-use memory_prompt::{ChatMemoryExt, DefaultChatMemory, Message, Result, wire};
+use crate::setups::remembering;
+use memory_prompt::{ChatMemoryExt, Message, Result, wire};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -32,8 +33,7 @@ fn system_messages_that_open_a_history_are_one() {
     for (name, history, system, user) in formats() {
         let list = json!([system("You are terse."), system("You speak French."), user]);
         let read = history(&list.to_string()).unwrap();
-        let memory = DefaultChatMemory::new();
-        memory.add_all(read).unwrap();
+        let memory = remembering(read);
         let text = memory.system().unwrap().unwrap().text().into_owned();
         assert_eq!(text, "You are terse.\n\nYou speak French.", "{name}");
         assert_eq!(memory.all().unwrap().len(), 1, "{name}");

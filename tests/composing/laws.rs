@@ -10,25 +10,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::conversations::*;
 use crate::counted::{counted, regressions};
 use crate::processors::Fails;
-use crate::setups::Drawn;
-use crate::through::through;
+use crate::reading::Reading;
+use crate::setups::{self, Drawn, holding, placements, remembering, truncations};
 use memory_prompt::compose::{Composition, Placement};
-use memory_prompt::record::{Records, Snapshot, Unreadable};
+use memory_prompt::record::{Records, Unreadable};
 use memory_prompt::report::{Break, Origin, Reason};
 use memory_prompt::text::Keep;
 use memory_prompt::window::ToolGroups;
 use memory_prompt::wire::openai;
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, Error, ErrorKind, MemoryPrompt,
-    Message, Prompt, Provider, Truncate, Window,
+    ChatMemory, ChatMemoryExt, Composer, Error, ErrorKind, MemoryPrompt, Message, Prompt, Provider,
+    Truncate, Window,
 };
 use proptest::prelude::*;
-
-fn remember(conversation: &[Message]) -> DefaultChatMemory {
-    let memory = DefaultChatMemory::with_id("laws");
-    memory.add_all(conversation.to_vec()).unwrap();
-    memory
-}
 
 fn windows() -> impl Strategy<Value = Window> {
     let kind = prop_oneof![
@@ -40,22 +34,6 @@ fn windows() -> impl Strategy<Value = Window> {
     (kind, any::<bool>(), any::<bool>()).prop_map(|(window, user, exactly)| {
         window.with_if(user, Window::starting_with_user).with_if(exactly, Window::exactly)
     })
-}
-
-fn placements() -> impl Strategy<Value = Placement> {
-    proptest::sample::select(vec![
-        Placement::End,
-        Placement::BeforeLastUser,
-        Placement::AfterSystem,
-    ])
-}
-
-fn truncations() -> impl Strategy<Value = Option<Truncate>> {
-    let keep = proptest::sample::select(vec![Keep::Head, Keep::Tail, Keep::Ends]);
-    proptest::option::of((1usize..30, keep, any::<bool>()).prop_map(|(limit, keep, marked)| {
-        let truncate = Truncate::chars(limit).unwrap().keep(keep);
-        truncate.with_if(marked, |it| it.marker("[…{left_out}…]"))
-    }))
 }
 
 /// Any configuration that sends prompts which providers take.
@@ -70,17 +48,8 @@ fn composers() -> impl Strategy<Value = Composer> {
     })
 }
 
-fn shared(messages: &[Message]) -> Vec<Arc<Message>> {
-    messages.iter().cloned().map(Arc::new).collect()
-}
-
 fn compose(composer: &Composer, conversation: &[Message], temporaries: &[Message]) -> Prompt {
-    composer.compose_all(&held(conversation), &shared(temporaries)).unwrap()
-}
-
-/// All that a memory holds of a conversation.
-fn held(conversation: &[Message]) -> Snapshot {
-    remember(conversation).read(None, usize::MAX).unwrap()
+    setups::compose(composer, conversation, temporaries).unwrap()
 }
 
 /// What a provider may be sent of it.
@@ -117,7 +86,7 @@ counted! {
             .with_if(processed, |it| it.truncate(Truncate::default().processor(shout)));
         let is_plain = |m: &Message| !plain || !(m.is_tool() || m.has_tool_calls());
         let conversation: Vec<_> = conversation.into_iter().filter(is_plain).collect();
-        let memory = remember(&conversation);
+        let memory = remembering(conversation);
         memory.evict(evicted).unwrap();
         let mut snapshot = memory.read(None, read).unwrap();
         if let Some(position) = lost.and_then(|lost| snapshot.records.iter().rev().nth(lost)).map(|r| r.position()) {
@@ -128,7 +97,8 @@ counted! {
             snapshot.unreadable.push(Unreadable { position, error });
         }
         let composed = |temporaries: &[Message]| {
-            composer.compose(snapshot.clone(), &shared(temporaries)).map_err(|error| error.to_string())
+            let shared: Vec<_> = temporaries.iter().cloned().map(Arc::new).collect();
+            composer.compose(snapshot.clone(), &shared).map_err(|error| error.to_string())
         };
         match (composed(&[]), composed(&[Message::custom([])])) {
             (Ok(Composition::Ready(without)), Ok(Composition::Ready(with))) => {
@@ -315,10 +285,9 @@ counted! {
     fn strict_fails_exactly_where_repair_had_something_to_do(
         conversation in conversation(16), temporaries in temporaries(), n in 0usize..20,
     ) {
-        let snapshot = held(&conversation);
         let repaired = compose(&Composer::new().max_messages(n), &conversation, &temporaries);
-        let strict = Composer::new().max_messages(n).tool_groups(ToolGroups::FailOnRepair)
-            .compose_all(&snapshot, &shared(&temporaries));
+        let strict = Composer::new().max_messages(n).tool_groups(ToolGroups::FailOnRepair);
+        let strict = setups::compose(&strict, &conversation, &temporaries);
         let report = repaired.report();
         let whole = report.repaired.is_empty() && report.orphan_temporaries.is_empty()
             && !report.left_out.iter().any(|left| matches!(left.why, Reason::NoCall | Reason::Answered));
@@ -375,8 +344,7 @@ counted! {
 
     #[test]
     fn what_fits_is_shared_and_not_copied(conversation in conversation(12), limit in 1usize..30) {
-        let memory = remember(&conversation);
-        let mut prompt = MemoryPrompt::new(memory).window(Window::all()).truncate(Truncate::chars(limit).unwrap());
+        let mut prompt = holding(conversation).window(Window::all()).truncate(Truncate::chars(limit).unwrap());
         let built = prompt.build().unwrap();
         let held = prompt.memory().all().unwrap();
         for (origin, message) in built.with_origins() {
@@ -420,7 +388,7 @@ counted! {
         let conversation = [&conversation[..]].repeat(long).concat();
         let composer = composer.with_some(provider, Composer::for_provider);
         // A provider may refuse what there is to say: nothing.
-        let outcome = composer.compose_all(&held(&conversation), &shared(&temporaries));
+        let outcome = setups::compose(&composer, &conversation, &temporaries);
         let Ok(prompt) = outcome else { return Ok(()) };
         let shown = openai::Messages::of(&prompt).with_some(provider, openai::Messages::for_provider);
         let written = serde_json::to_value(openai::messages(&prompt)).unwrap();
@@ -464,9 +432,8 @@ counted! {
     fn temporaries_are_spent_by_a_build_that_succeeds_and_by_nothing_else(
         conversation in conversation(12), temporaries in temporaries(),
     ) {
-        let memory = Arc::new(remember(&conversation));
         let failing = Truncate::default().processor(Fails("no summary today"));
-        let mut prompt = MemoryPrompt::new(Arc::clone(&memory)).window(Window::all()).truncate(failing);
+        let mut prompt = holding(conversation.clone()).window(Window::all()).truncate(failing);
         for temporary in &temporaries { prompt.add_temporary(temporary.clone()); }
         // A processor sees neither orphans nor what nobody is sent.
         let fails = stored(&conversation).iter().any(|m| !m.is_tool() && !m.is_private());
@@ -506,7 +473,7 @@ counted! {
     fn building_is_a_pure_function_that_leaves_the_memory_alone(
         composer in composers(), conversation in conversation(16), temporaries in temporaries(),
     ) {
-        let memory = Arc::new(remember(&conversation));
+        let memory = remembering(conversation.clone());
         let before = memory.read(None, usize::MAX).unwrap();
         let mut prompt = MemoryPrompt::new(Arc::clone(&memory));
         prompt.configure(|_| composer.clone());
@@ -586,11 +553,15 @@ counted! {
 
     #[test]
     fn a_build_reads_what_it_sends_and_no_more(conversation in conversation(40), n in 0usize..12) {
-        let memory = Counting { memory: remember(&conversation), read: AtomicUsize::new(0) };
-        let memory = Arc::new(memory);
-        let mut prompt = MemoryPrompt::new(Arc::clone(&memory)).max_messages(n);
-        let sent = prompt.build().unwrap();
-        let read = memory.read.load(Ordering::Relaxed);
+        let records = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&records);
+        let memory = Reading::new(&remembering(conversation.clone()), move |memory, read| {
+            let snapshot = memory.read_with(read)?;
+            counted.fetch_add(snapshot.records.len(), Ordering::Relaxed);
+            Ok(snapshot)
+        });
+        let sent = MemoryPrompt::new(memory).max_messages(n).build().unwrap();
+        let read = records.load(Ordering::Relaxed);
         // More than the window is read only to find the call of a group that is larger than it, the
         // question, or the call of a late result; or if nobody is sent some of the records.
         let needed = n.max(sent.report().sent + sent.report().left_out.len() + 1);
@@ -599,28 +570,11 @@ counted! {
     }
 }
 
-/// Counts the records that were read.
-#[derive(Debug)]
-struct Counting {
-    memory: DefaultChatMemory,
-    read: AtomicUsize,
-}
-
-impl ChatMemory for Counting {
-    through!(memory: id append evict clear);
-    fn read(&self, before: Option<u64>, n: usize) -> memory_prompt::Result<Snapshot> {
-        let snapshot = self.memory.read(before, n)?;
-        self.read.fetch_add(snapshot.records.len(), Ordering::Relaxed);
-        Ok(snapshot)
-    }
-}
-
 #[test]
 fn a_kept_prompt_holds_no_more_blocks_than_it_shows() {
     let mut kept = None;
     let cost = allocation_counter::measure(|| {
-        let memory = DefaultChatMemory::new();
-        memory.add_all((0..1000).map(|_| Message::user("x".repeat(10_000)))).unwrap();
+        let memory = remembering((0..1000).map(|_| Message::user("x".repeat(10_000))));
         let all = memory.read(None, usize::MAX).unwrap();
         kept = Some(Composer::new().max_messages(3).compose_all(&all, &[]).unwrap());
     });

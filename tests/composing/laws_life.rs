@@ -11,14 +11,14 @@ use std::time::UNIX_EPOCH;
 use crate::conversations::*;
 use crate::counted::{counted, regressions};
 use crate::sent::{accounted, left_out, sent as positions};
-use crate::setups::{Drawn, budget, counted as total, letters};
+use crate::setups::{Drawn, budget, counted as total, letters, remembering};
 use memory_prompt::compose::Placement;
 use memory_prompt::record::{Records, Snapshot};
 use memory_prompt::report::{Break, Origin, Reason, SystemSource};
 use memory_prompt::token::TokenCounter;
 use memory_prompt::{
-    Budget, ChatMemory, ChatMemoryExt, ChatMemoryStore, Composer, DefaultChatMemory, ErrorKind,
-    InMemoryStore, MemoryPrompt, Message, Prompt, Provider, Result, Truncate, Window,
+    Budget, ChatMemory, ChatMemoryExt, ChatMemoryStore, Composer, ErrorKind, InMemoryStore,
+    MemoryPrompt, Message, Prompt, Provider, Result, Truncate, Window,
 };
 use proptest::prelude::*;
 
@@ -433,8 +433,7 @@ counted! {
         tokens in proptest::option::of(40usize..1_500), marks in any::<bool>(), evicted in 0u64..40,
         provider in providers(),
     ) {
-        let memory = DefaultChatMemory::new();
-        memory.add_all((0..before).map(|i| Message::user(i.to_string()))).unwrap();
+        let memory = remembering((0..before).map(|i| Message::user(i.to_string())));
         memory.add_all(history).unwrap();
         let round = |_| {
             let call = memory_prompt::ToolCall::new("c0", "look", "{}");

@@ -10,7 +10,8 @@ use std::time::UNIX_EPOCH;
 
 use crate::counted::counted;
 use crate::lives::Kept as Rows;
-use memory_prompt::message::{AiMessage, Attributes, Media, Part, Reasoning};
+use crate::setups::remembering;
+use memory_prompt::message::{AiMessage, Media, Part, Reasoning, UserMessage};
 use memory_prompt::record::Records;
 use memory_prompt::report::Origin;
 use memory_prompt::{
@@ -54,8 +55,7 @@ fn a_window_of_two_large_messages_holds_two() {
 #[test]
 fn a_kept_prompt_of_one_message_holds_one() {
     let (kept, bytes) = live(|| {
-        let memory = Arc::new(DefaultChatMemory::new());
-        memory.add_all((0..63).map(|_| Message::user(text(4 << 20)))).unwrap();
+        let memory = remembering((0..63).map(|_| Message::user(text(4 << 20))));
         memory.add(Message::user("the one")).unwrap();
         let kept = prompt(&memory, 1);
         memory.clear().unwrap();
@@ -70,8 +70,7 @@ fn a_kept_prompt_of_one_message_holds_one() {
 #[test]
 fn what_was_cut_does_not_hold_what_it_was_cut_from() {
     let (prompt, bytes) = live(|| {
-        let memory = Arc::new(DefaultChatMemory::new());
-        memory.add_all((0..10).map(|_| Message::user(text(4 << 20)))).unwrap();
+        let memory = remembering((0..10).map(|_| Message::user(text(4 << 20))));
         let mut prompt = MemoryPrompt::new(Arc::clone(&memory)).truncate(Truncate::default());
         assert_eq!(prompt.build().unwrap().report().truncated.len(), 10);
         assert_eq!(prompt.build().unwrap().report().truncated.len(), 10);
@@ -114,57 +113,25 @@ fn a_long_history_that_is_evicted_leaves_no_list_behind() {
 }
 
 /// Where a message may hold what makes it large.
-#[derive(Clone, Copy, Debug)]
-enum Place {
-    User,
-    Ai,
-    Tool,
-    Part,
-    Media,
-    Arguments,
-    Signature,
-    Attribute,
-    Nested,
-    Name,
-}
+type Place = (&'static str, fn(String) -> Message);
 
 const PLACES: [Place; 10] = [
-    Place::User,
-    Place::Ai,
-    Place::Tool,
-    Place::Part,
-    Place::Media,
-    Place::Arguments,
-    Place::Signature,
-    Place::Attribute,
-    Place::Nested,
-    Place::Name,
+    ("user", Message::user),
+    ("ai", Message::ai),
+    ("tool", |large| Message::tool("c", "look", large)),
+    ("part", |large| Message::user([Part::text("see"), Part::text(large)])),
+    ("media", |large| Message::user([Part::Image(Media::base64("image/png", large))])),
+    ("arguments", |large| Message::ai_calls([ToolCall::new("c", "look", large)])),
+    ("signature", |large| {
+        AiMessage::new("so").with_reasoning(Reasoning::new("").with_signature(large)).into()
+    }),
+    ("attribute", |large| AiMessage::new("so").with_attribute("large", large).into()),
+    ("nested", |large| {
+        let nested = serde_json::json!({ "a": [1, { "b": [large] }] });
+        Message::custom([("large".to_owned(), nested)])
+    }),
+    ("name", |large| UserMessage::new("so").with_name(large).into()),
 ];
-
-impl Place {
-    fn message(self, bytes: usize) -> Message {
-        let large = text(bytes);
-        match self {
-            Self::User => Message::user(large),
-            Self::Ai => Message::ai(large),
-            Self::Tool => Message::tool("c", "look", large),
-            Self::Part => Message::user(vec![Part::text("see"), Part::text(large)]),
-            Self::Media => Message::user(vec![Part::Image(Media::base64("image/png", large))]),
-            Self::Arguments => Message::ai_calls([ToolCall::new("c", "look", large)]),
-            Self::Signature => {
-                let extra = Attributes::new();
-                let thought = Reasoning { text: String::new(), signature: Some(large), extra };
-                AiMessage::new("so").with_reasoning(thought).into()
-            }
-            Self::Attribute => AiMessage::new("so").with_attribute("large", large).into(),
-            Self::Nested => {
-                let nested = serde_json::json!({ "a": [1, { "b": [large] }] });
-                Message::custom([("large".to_owned(), nested)])
-            }
-            Self::Name => memory_prompt::message::UserMessage::new("so").with_name(large).into(),
-        }
-    }
-}
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -242,7 +209,7 @@ fn run(memory: &Arc<dyn ChatMemory>, ops: &[Op]) -> Vec<Kept> {
     for op in ops {
         match *op {
             Op::Append(ref batch) => {
-                let batch = batch.iter().map(|(place, bytes)| place.message(*bytes));
+                let batch = batch.iter().map(|(place, bytes)| (place.1)(text(*bytes)));
                 memory.add_all(batch).unwrap();
             }
             Op::Evict(before) => _ = memory.evict(before).unwrap(),
@@ -293,7 +260,7 @@ counted! {
         messages in proptest::collection::vec((proptest::sample::select(PLACES.as_slice()), bytes()), 1..60),
         gaps in any::<u64>(), budgets in proptest::collection::vec(1usize..100_000, 1..6),
     ) {
-        let messages: Vec<Message> = messages.into_iter().map(|(p, bytes)| p.message(bytes)).collect();
+        let messages: Vec<Message> = messages.into_iter().map(|(p, bytes)| (p.1)(text(bytes))).collect();
         let rows = |(i, message): (usize, &Message)| {
             let position = i as u64 + u64::from((gaps >> (i % 64)).count_ones());
             (position, UNIX_EPOCH, message.clone())

@@ -50,6 +50,7 @@ mod live;
 mod media;
 mod owed;
 mod pins;
+mod reading;
 mod recall;
 mod recall_turns;
 mod seen_in_peers;

@@ -6,17 +6,16 @@ use std::sync::Arc;
 
 use crate::conversations::conversation;
 use crate::counted::counted;
-use crate::setups::Drawn;
-use memory_prompt::message::{Media, Part};
+use crate::setups::{Drawn, compose, holding, remembering};
+use memory_prompt::message::{AiMessage, Media, Part};
 use memory_prompt::provider::{MediaLimits, Row};
 use memory_prompt::recall::tools::ReadBack;
-use memory_prompt::record::Snapshot;
 use memory_prompt::report::{Break, Fate, Reason};
 use memory_prompt::text::Keep;
 use memory_prompt::token::{Estimate, TokenCounter};
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, Clear, Composer, DefaultChatMemory, ErrorKind, MemoryPrompt,
-    Message, Prompt, Provider, Result, ToolCall, Truncate, Window,
+    ChatMemory, ChatMemoryExt, Clear, Composer, ErrorKind, MemoryPrompt, Message, Prompt, Provider,
+    Result, ToolCall, Truncate, Window,
 };
 use proptest::prelude::*;
 use serde_json::Value;
@@ -40,27 +39,24 @@ fn data(width: u16, height: u16, bytes: usize) -> Part {
     Part::Image(Media::base64("image/gif", text + &"A".repeat(rest)))
 }
 
-fn taking(change: impl Fn(&mut MediaLimits)) -> Provider {
-    let mut row = Row::like(Provider::OpenAi, "narrow").unwrap();
+fn taking(like: Provider, change: impl Fn(&mut MediaLimits)) -> Provider {
+    let mut row = Row::like(like, "narrow").unwrap();
     row.media = MediaLimits::NONE;
     change(&mut row.media);
     Provider::custom(row)
 }
 
 fn pictures(n: u32) -> Provider {
-    taking(|media| media.pictures = Some(n))
+    taking(Provider::OpenAi, |media| media.pictures = Some(n))
 }
 
 fn composed(provider: Provider, history: &[Message]) -> Result<Prompt> {
-    let history = Snapshot::from_messages(history.to_vec());
-    Composer::new().window(Window::all()).for_provider(provider).compose_all(&history, &[])
+    compose(&Composer::new().window(Window::all()).for_provider(provider), history, &[])
 }
 
 /// A prompt of all that a memory of these holds.
 fn over(history: Vec<Message>, provider: Provider) -> MemoryPrompt {
-    let prompt = MemoryPrompt::new(DefaultChatMemory::new()).window(Window::all());
-    prompt.add_all(history).unwrap();
-    prompt.for_provider(provider)
+    holding(history).window(Window::all()).for_provider(provider)
 }
 
 /// How many pictures and documents are sent.
@@ -134,13 +130,10 @@ fn it_goes_with_clearing() {
     let composer = Composer::new()
         .window(Window::all())
         .clear(Clear::media().keep(4).step(1).placeholder("({length}: {position})"));
-    let history = Snapshot::from_messages(talk(6));
-    let prompt = |provider| composer.clone().for_provider(provider).compose_all(&history, &[]);
-    let prompt_of_5 = prompt(pictures(5)).unwrap();
-    assert_eq!(shown(&prompt_of_5), [2, 3, 4, 5]);
-    assert_eq!(prompt_of_5.report().media_from, None);
-    let prompt_of_2 = prompt(pictures(2)).unwrap();
-    assert_eq!(prompt_of_2[6].text(), "And this?(1 image: 6)");
+    let [of_5, of_2] = [5, 2]
+        .map(|n| compose(&composer.clone().for_provider(pictures(n)), &talk(6), &[]).unwrap());
+    assert_eq!((shown(&of_5), of_5.report().media_from), (vec![2, 3, 4, 5], None));
+    assert_eq!(of_2[6].text(), "And this?(1 image: 6)");
 }
 
 /// One message may have more by itself than the provider takes: its last ones are sent.
@@ -173,10 +166,8 @@ fn a_result_of_a_tool_gives_way_too() {
         history.push(Message::ai_calls([ToolCall::new(&id, "screenshot", "{}")]));
         history.push(Message::tool(&id, "screenshot", vec![picture(i)]));
     }
-    let mut row = Row::like(Provider::Anthropic, "narrow").unwrap();
-    row.media = MediaLimits::NONE;
-    row.media.pictures = Some(3);
-    let prompt = composed(Provider::custom(row), &history).unwrap();
+    let narrow = taking(Provider::Anthropic, |media| media.pictures = Some(3));
+    let prompt = composed(narrow, &history).unwrap();
     assert_eq!(shown(&prompt), [3, 4, 5]);
     assert_eq!(prompt[2].text(), "[Not shown here: 1 image in message 2.]");
 }
@@ -224,23 +215,16 @@ fn what_is_not_sent_is_not_counted() {
 fn a_new_one_that_is_too_large_is_an_error_that_names_it() {
     let large = || data(100, 100, 5_242_884);
     let refused = |history: &[Message], temporaries: &[Message]| {
-        let temporaries: Vec<_> = temporaries.iter().cloned().map(Arc::new).collect();
         let composer = Composer::new().for_provider(Provider::Anthropic);
-        let history = Snapshot::from_messages(history.to_vec());
-        let error = composer.compose_all(&history, &temporaries).unwrap_err();
+        let error = compose(&composer, history, temporaries).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Provider);
         error.to_string()
     };
-    assert_eq!(
-        refused(&[Message::user("hi"), Message::user([large()])], &[]),
-        "compose: message 1 (user) has a picture of 5242884 bytes in base64, of at most 5242880: \
-         anthropic refuses it"
-    );
-    assert_eq!(
-        refused(&[Message::user([data(8_001, 5, 100)])], &[]),
-        "compose: message 0 (user) has a picture of 8001 pixels a side, of at most 8000: \
-         anthropic refuses it"
-    );
+    let told = |what: &str| format!("compose: message {what}: anthropic refuses it");
+    let what = "1 (user) has a picture of 5242884 bytes in base64, of at most 5242880";
+    assert_eq!(refused(&[Message::user("hi"), Message::user([large()])], &[]), told(what));
+    let what = "0 (user) has a picture of 8001 pixels a side, of at most 8000";
+    assert_eq!(refused(&[Message::user([data(8_001, 5, 100)])], &[]), told(what));
     let asked = [Message::user("hi"), Message::ai("Hello."), Message::user("And this?")];
     let error = refused(&asked, &[Message::user([large()])]);
     assert!(error.contains("temporary 0 (user) has a picture of 5242884 bytes"), "{error}");
@@ -293,7 +277,7 @@ fn bytes_and_documents_are_counted() {
         (|it| it.pictures = Some(0), &pictures, 0),
     ];
     for (i, (limits, history, left)) in rules.into_iter().enumerate() {
-        assert_eq!(count(taking(limits), history), left, "rule {i}");
+        assert_eq!(count(taking(Provider::OpenAi, limits), history), left, "rule {i}");
     }
 }
 
@@ -317,10 +301,8 @@ fn pins_and_temporaries_stay() {
 #[test]
 fn a_temporary_that_fits_moves_nothing() {
     let composer = Composer::new().window(Window::all()).for_provider(pictures(8));
-    let history = Snapshot::from_messages(talk(30));
-    let plain = composer.compose_all(&history, &[]).unwrap();
-    let with = Arc::new(Message::user([picture(90)]));
-    let with = composer.compose_all(&history, &[with]).unwrap();
+    let plain = compose(&composer, &talk(30), &[]).unwrap();
+    let with = compose(&composer, &talk(30), &[Message::user([picture(90)])]).unwrap();
     assert!(shown(&plain).len() < 8);
     assert_eq!(with.shared_prefix(&plain).broken_by, None);
 }
@@ -328,20 +310,14 @@ fn a_temporary_that_fits_moves_nothing() {
 /// A picture that a model made goes out of its answer, and no words are put into its mouth.
 #[test]
 fn pictures_of_an_answer_are_left_out() {
-    let mut row = Row::like(Provider::Gemini, "narrow").unwrap();
-    row.media = MediaLimits::NONE;
-    row.media.pictures = Some(1);
-    let made = |text: &str, i| {
-        let mut parts = vec![picture(i)];
-        if !text.is_empty() {
-            parts.insert(0, Part::text(text));
-        }
-        Message::from(memory_prompt::message::AiMessage::from_parts(parts))
-    };
+    let narrow = taking(Provider::Gemini, |media| media.pictures = Some(1));
+    let made = |parts: Vec<Part>| Message::from(AiMessage::from_parts(parts));
     let [cat, black, larger, thanks] =
         ["A cat.", "Black.", "Larger.", "Thanks."].map(Message::user);
-    let history = [cat, made("Here:", 0), black, made("", 1), larger, made("", 2), thanks];
-    let prompt = composed(Provider::custom(row), &history).unwrap();
+    let here = made(vec![Part::text("Here:"), picture(0)]);
+    let [one, two] = [1, 2].map(|i| made(vec![picture(i)]));
+    let history = [cat, here, black, one, larger, two, thanks];
+    let prompt = composed(narrow, &history).unwrap();
     assert_eq!(prompt[1], Message::ai("Here:"));
     assert_eq!(prompt.fate(3), Fate::LeftOut(Reason::Media));
     assert_eq!(prompt.fate(5), Fate::Sent);
@@ -357,13 +333,10 @@ fn pictures_of_an_answer_are_left_out() {
 fn the_place_of_a_cut_is_told_behind_a_placeholder() {
     let cut = Truncate::chars(9).unwrap().keep(Keep::Ends).marker(" … ");
     let long = Part::text("Hello, world");
-    let history = Snapshot::from_messages([
-        Message::user([Part::text("a"), picture(0), long]),
-        Message::ai("A cat."),
-        Message::user([picture(1)]),
-    ]);
+    let asked = Message::user([Part::text("a"), picture(0), long]);
+    let history = [asked, Message::ai("A cat."), Message::user([picture(1)])];
     let composer = Composer::new().truncate(cut).for_provider(pictures(1));
-    let prompt = composer.compose_all(&history, &[]).unwrap();
+    let prompt = compose(&composer, &history, &[]).unwrap();
     let gap = prompt.report().truncated[0].gap.unwrap();
     let text = prompt[0].texts().nth(gap.text).unwrap();
     assert_eq!(&text[gap.at..gap.at + gap.marker], " … ");
@@ -409,8 +382,7 @@ fn counted_by(
 ) -> usize {
     let composer = Composer::new().max_tokens(100_000, counter);
     let composer = composer.with_some(provider, Composer::for_provider);
-    let history = Snapshot::from_messages([Message::user([part])]);
-    composer.compose_all(&history, &[]).unwrap().report().message_tokens[0]
+    compose(&composer, &[Message::user([part])], &[]).unwrap().report().message_tokens[0]
 }
 
 /// A large photograph counted 1,600 tokens for every model, of which some take 258 and some 4,784.
@@ -419,24 +391,23 @@ fn a_budget_counts_pictures_as_the_provider_does() {
     let counted = |provider: Provider, width, height| {
         counted_by(Some(provider), Estimate, data(width, height, 100)) - 4
     };
-    let model = |provider: Provider, name: &str| provider.model(name);
     for (provider, width, height, tokens) in [
-        (model(Provider::Anthropic, "claude-sonnet-4-5"), 200, 200, 54),
-        (model(Provider::Anthropic, "claude-sonnet-4-5"), 4_000, 3_000, 1_600),
-        (model(Provider::Anthropic, "claude-opus-4-7"), 2_000, 1_500, 4_000),
+        (Provider::Anthropic.model("claude-sonnet-4-5"), 200, 200, 54),
+        (Provider::Anthropic.model("claude-sonnet-4-5"), 4_000, 3_000, 1_600),
+        (Provider::Anthropic.model("claude-opus-4-7"), 2_000, 1_500, 4_000),
         (Provider::Anthropic, 8_000, 8_000, 4_784),
-        (model(Provider::OpenRouter, "anthropic/claude-sonnet-4.5"), 200, 200, 54),
+        (Provider::OpenRouter.model("anthropic/claude-sonnet-4.5"), 200, 200, 54),
         // The examples of OpenAI's guide.
-        (model(Provider::OpenAi, "gpt-4o"), 1_024, 1_024, 765),
-        (model(Provider::OpenAi, "gpt-4o-2024-11-20"), 2_048, 4_096, 1_105),
-        (model(Provider::OpenAiResponses, "gpt-4.1-mini"), 1_024, 1_024, 1_659),
-        (model(Provider::OpenAi, "o4-mini"), 4_000, 4_000, 2_642),
-        (model(Provider::OpenAi, "gpt-5.4"), 1_024, 1_024, 1_600),
+        (Provider::OpenAi.model("gpt-4o"), 1_024, 1_024, 765),
+        (Provider::OpenAi.model("gpt-4o-2024-11-20"), 2_048, 4_096, 1_105),
+        (Provider::OpenAiResponses.model("gpt-4.1-mini"), 1_024, 1_024, 1_659),
+        (Provider::OpenAi.model("o4-mini"), 4_000, 4_000, 2_642),
+        (Provider::OpenAi.model("gpt-5.4"), 1_024, 1_024, 1_600),
         (Provider::OpenAi, 1_024, 1_024, 1_600),
-        (model(Provider::Gemini, "gemini-2.5-pro"), 384, 384, 258),
+        (Provider::Gemini.model("gemini-2.5-pro"), 384, 384, 258),
         // That of Google's.
-        (model(Provider::Gemini, "gemini-2.5-pro"), 960, 540, 6 * 258),
-        (model(Provider::Vertex, "gemini-3.1-pro"), 4_000, 4_000, 1_120),
+        (Provider::Gemini.model("gemini-2.5-pro"), 960, 540, 6 * 258),
+        (Provider::Vertex.model("gemini-3.1-pro"), 4_000, 4_000, 1_120),
         (Provider::Gemini, 2_000, 2_000, 9 * 258),
         (Provider::Mistral, 1_024, 1_024, 1_600),
     ] {
@@ -496,8 +467,7 @@ counted! {
         for (i, at) in more.iter().enumerate() {
             history.insert((at * 3).min(history.len()), Message::user([picture(i)]));
         }
-        let memory = Arc::new(DefaultChatMemory::new());
-        memory.add_all(history.iter().filter(|it| !it.is_system()).cloned()).unwrap();
+        let memory = remembering(history.iter().filter(|it| !it.is_system()).cloned());
         for window in [Window::all(), Window::last(n), Window::stepped(n, n).unwrap()] {
             let composer = Composer::new().window(window).for_provider(pictures(taken));
             let mut shell = MemoryPrompt::new(Arc::clone(&memory));
@@ -575,8 +545,7 @@ fn turn_with_media() -> impl Strategy<Value = Vec<Message>> {
             vec![Message::user("Draw it."), call, result, Message::ai("Drawn.")]
         }),
         1 => parts().prop_map(|parts| {
-            let said = memory_prompt::message::AiMessage::from_parts(parts);
-            vec![Message::user("Draw it."), said.into()]
+            vec![Message::user("Draw it."), AiMessage::from_parts(parts).into()]
         }),
     ]
 }
@@ -601,11 +570,10 @@ counted! {
             row.media.bytes = Some(bytes);
         }
         let media = row.media;
-        let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
+        let mut prompt = holding(history.into_iter().flatten())
             .window(Window::last(n))
             .with_pins()
             .for_provider(Provider::custom(row));
-        prompt.add_all(history.into_iter().flatten()).unwrap();
         prompt.add(Message::user("And now?")).unwrap();
         if let Some(position) = pin {
             let _ = prompt.pin(position); // where it is one that can be pinned

@@ -11,7 +11,7 @@ use crate::counted::counted;
 use crate::notation;
 use crate::said::words;
 use crate::sent::{left_out, position, positions};
-use crate::setups::{Drawn, all, budget, compose, letters, providers};
+use crate::setups::{Drawn, all, budget, compose, holding, letters, providers};
 use memory_prompt::compose::Notice;
 use memory_prompt::conversation::{Asking, ModelError};
 use memory_prompt::message::UserMessage;
@@ -20,8 +20,8 @@ use memory_prompt::report::{Origin, Reason};
 use memory_prompt::token::{Estimate, TokenCounter};
 use memory_prompt::turn::{Next, OnInterrupt, Reply, ToolError, Turn};
 use memory_prompt::{
-    Budget, Composer, Conversation, DefaultChatMemory, Error, ErrorKind, MemoryPrompt, Message,
-    Prompt, Provider, Result, Tool, ToolCall, Truncate, Window,
+    Budget, Composer, Conversation, Error, ErrorKind, MemoryPrompt, Message, Prompt, Provider,
+    Result, Tool, ToolCall, Truncate, Window,
 };
 use proptest::prelude::*;
 
@@ -76,11 +76,9 @@ fn a_running_turn_keeps_its_question_however_long_it_runs() {
         let is_over = seen.len() == 25;
         Ok(Reply::from(if is_over { Message::ai("Done.") } else { calls(seen.len(), 5) }))
     };
-    let prompt = MemoryPrompt::new(DefaultChatMemory::new());
     let looks = |_: serde_json::Value| Ok::<_, ToolError>("a folder");
-    let conversation =
-        Conversation::new(prompt, model).tool(Tool::new("look", "Looks.").repeatable(), looks);
-    conversation.say(TASK).unwrap();
+    let tool = Tool::new("look", "Looks.").repeatable();
+    Conversation::new(holding([]), model).tool(tool, looks).say(TASK).unwrap();
     for (i, prompt) in asked.lock().unwrap().iter().enumerate() {
         assert_asked(prompt, &format!("at {i}"));
     }
@@ -126,8 +124,7 @@ fn run(
 #[test]
 fn a_request_that_goes_on_behind_a_long_turn_keeps_its_question() {
     for tokens in [None, Some(600)] {
-        let prompt = MemoryPrompt::new(DefaultChatMemory::new());
-        let prompt = prompt.with_some(tokens, |it, tokens| it.max_tokens(tokens, letters));
+        let prompt = holding([]).with_some(tokens, |it, tokens| it.max_tokens(tokens, letters));
         let request = || looking(Turn::new(TASK).with_id("request 1"));
         let mut first = request();
         run(&mut first, &prompt, &[3; 60], 0).unwrap();
@@ -144,7 +141,7 @@ fn a_request_that_goes_on_behind_a_long_turn_keeps_its_question() {
 #[test]
 fn a_running_turn_keeps_its_question_where_the_user_adds_to_it() {
     for n in 1..4 {
-        let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_messages(n);
+        let mut prompt = holding([]).max_messages(n);
         let mut turn = looking(prompt.turn(Message::user(TASK)));
         for prompt in run(&mut turn, &prompt, &[2; 12], 3).unwrap() {
             assert_asked(&prompt, &format!("last({n})"));
@@ -168,11 +165,8 @@ fn agents(rounds: usize) -> impl Strategy<Value = Agent> {
         1 => (1usize..6).prop_map(move |n| vec![n; rounds]),
         1 => proptest::collection::vec(1usize..6, rounds),
     ];
-    (0usize..6, 1usize..4, calls).prop_map(|(before, asked, rounds)| Agent {
-        before,
-        asked,
-        rounds,
-    })
+    let agent = |(before, asked, rounds)| Agent { before, asked, rounds };
+    (0usize..6, 1usize..4, calls).prop_map(agent)
 }
 
 impl Agent {
@@ -215,7 +209,7 @@ fn windows() -> impl Strategy<Value = (Window, Option<usize>)> {
 fn a_stepped_budget_does_not_slide_in_a_tool_loop() {
     for odd in [false, true] {
         let budget = Budget::new(20_000).stepped(4_000, 8_000).unwrap();
-        let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_tokens(budget, letters);
+        let mut prompt = holding([]).max_tokens(budget, letters);
         let mut appended = 0;
         let mut prompts = Vec::new();
         if odd {
@@ -244,11 +238,10 @@ counted! {
         provider in proptest::option::of(providers()), steered in 0usize..5,
     ) {
         let window = last.map_or(window.0, Window::last);
-        let prompt = MemoryPrompt::new(DefaultChatMemory::new()).window(window);
-        let mut prompt = prompt
+        let mut prompt = holding(Agent { before, asked: 0, rounds: Vec::new() }.opening())
+            .window(window)
             .with_some(provider, MemoryPrompt::for_provider)
             .with_some(tokens, |it, tokens| it.max_tokens(budget(tokens, marked), letters));
-        prompt.add_all(Agent { before, asked: 0, rounds: Vec::new() }.opening()).unwrap();
         let mut turn = looking(prompt.turn(Message::user(TASK)));
         let prompts = run(&mut turn, &prompt, &rounds, steered).unwrap();
         prop_assert_eq!(prompts.len(), 201);
@@ -264,9 +257,8 @@ counted! {
         user in any::<bool>(),
     ) {
         let window = window.with_if(user, Window::starting_with_user);
-        let prompt = MemoryPrompt::new(DefaultChatMemory::new()).window(window);
+        let prompt = holding(agent.opening()).window(window);
         let mut prompt = prompt.with_some(provider, MemoryPrompt::for_provider);
-        prompt.add_all(agent.opening()).unwrap();
         let mut prompts = vec![prompt.build().unwrap()];
         let mut appended = 0;
         for (round, calls) in agent.rounds.iter().enumerate() {
@@ -288,11 +280,10 @@ counted! {
     ) {
         // What a provider is sent in the place of empty results has room above the marks.
         let budget = Budget::new(3 * (low + room)).stepped(low, low + room).unwrap();
-        let prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_tokens(budget, letters);
-        let mut prompt = prompt.with_some(provider, MemoryPrompt::for_provider);
         let opening = agent.opening();
         let mut appended = opening.iter().map(|it| letters.count(it).unwrap()).sum::<usize>();
-        prompt.add_all(opening).unwrap();
+        let prompt = holding(opening).max_tokens(budget, letters);
+        let mut prompt = prompt.with_some(provider, MemoryPrompt::for_provider);
         let mut prompts = vec![prompt.build().unwrap()];
         for (round, (calls, size)) in agent.rounds.iter().zip(&sizes).enumerate() {
             // Results of any size, or of small ones and large ones in turns.
@@ -318,9 +309,8 @@ counted! {
 #[test]
 fn the_question_is_sent_before_anything_of_its_turn() {
     let budget = Budget::new(8_000).stepped(3_000, 6_000).unwrap();
-    let history = notation::conversation(
-        "u:800 a:1200 u:3100_Translate_this. call:c1 t:c1=1500 call:c2 t:c2=1500",
-    );
+    let history = "u:800 a:1200 u:3100_Translate_this. call:c1 t:c1=1500 call:c2 t:c2=1500";
+    let history = notation::conversation(history);
     for provider in all() {
         let composer = Composer::new().max_tokens(budget, said).for_provider(provider);
         let prompt = compose(&composer, &history, &[]).unwrap();
@@ -446,10 +436,8 @@ fn a_notice_gives_way_before_a_build_fails() {
     let history = format!("u:old_question_0 a:{old} u:old_question_1 a:{old} u:new_question");
     let history = notation::conversation(&history);
     let composer = |tokens| Composer::new().notice(Notice::new()).max_tokens(tokens, Estimate);
-    let needed = match compose(&composer(1), &history, &[]).unwrap_err().kind() {
-        ErrorKind::Budget { needed, .. } => needed,
-        other => panic!("{other:?}"),
-    };
+    let kind = compose(&composer(1), &history, &[]).unwrap_err().kind();
+    let ErrorKind::Budget { needed, .. } = kind else { panic!("{kind:?}") };
     for tokens in needed..60 {
         let prompt = compose(&composer(tokens), &history, &[]).unwrap();
         assert!(positions(&prompt).contains(&4), "{}", prompt.report());
@@ -475,8 +463,7 @@ fn the_note_of_a_turn_parts_no_call_from_what_answers_it() {
     let providers = [Provider::OpenAi, Provider::Anthropic, Provider::Mistral, Provider::Gemini];
     for provider in providers.map(Some).into_iter().chain([None]) {
         for answered in ["", " t:c/taxi=comes"] {
-            let prompt = MemoryPrompt::new(DefaultChatMemory::new());
-            let mut prompt = prompt.with_some(provider, MemoryPrompt::for_provider);
+            let mut prompt = holding([]).with_some(provider, MemoryPrompt::for_provider);
             let mut dead = prompt.turn("Book a room.");
             let Next::Ask(_) = dead.next(&prompt).unwrap() else { panic!() };
             dead.answer(notation::message("call:a/book")).unwrap();
@@ -512,8 +499,8 @@ fn long_messages_are_cut_before_any_is_dropped_where_one_alone_is_too_long() {
 /// older steps in its place; a larger one sent that message, and fewer in all.
 #[test]
 fn steps_leave_before_the_first_message_of_the_question() {
-    for (size, step) in (30..150).step_by(10).flat_map(|n| (10..60).step_by(5).map(move |m| (n, m)))
-    {
+    let sizes = (30..150).step_by(10).flat_map(|n| (10..60).step_by(5).map(move |m| (n, m)));
+    for (size, step) in sizes {
         let mut history = vec![Message::user(x(size)), Message::user("b"), Message::ai(x(step))];
         history.extend(group(["c0".to_owned()], &x(step)));
         history.extend(group(["c1", "c2", "c3"].map(str::to_owned), "a"));
@@ -540,9 +527,7 @@ fn a_notice_that_is_not_sent_takes_no_room() {
         let composer = Composer::new().max_tokens(tokens, letters);
         let without = compose(&composer, &history, &[]);
         let with = compose(&composer.notice(Notice::new()), &history, &[]);
-        if let Ok(without) = without
-            && without.report().sent == 3
-        {
+        if let Some(without) = without.ok().filter(|it| it.report().sent == 3) {
             assert_eq!(with.unwrap().to_messages(), without.to_messages(), "{tokens}");
         }
     }
@@ -578,11 +563,7 @@ fn a_window_opens_with_the_user_where_the_next_question_is_left_out_alone() {
 
 /// A conversation of some turns at ordinary sizes, in parts of the budget: the last of them runs.
 fn ordinary() -> impl Strategy<Value = (usize, Vec<Message>)> {
-    let size = prop_oneof![
-        4 => 1usize..400,
-        3 => 400usize..4_000,
-        1 => 4_000usize..7_000,
-    ];
+    let size = prop_oneof![4 => 1usize..400, 3 => 400usize..4_000, 1 => 4_000usize..7_000];
     let turn = (size.clone(), proptest::collection::vec((size, 1usize..4), 0..5), any::<bool>());
     let turns = proptest::collection::vec(turn, 1..5);
     (8_000usize..200_000, turns).prop_map(|(tokens, turns)| {
@@ -767,8 +748,7 @@ counted! {
         conversation in conversation(12), provider in proptest::option::of(providers()),
         tokens in 20usize..300, window in any_window(), asked in 1usize..200, kept in any::<bool>(),
     ) {
-        let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
-        prompt.add_all(stored(&conversation)).unwrap();
+        let mut prompt = holding(stored(&conversation));
         prompt.configure(|_| budgeted(tokens, window, provider));
         let without = prompt.preview();
         let recall = Recall::words().tokens(asked);

@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use memory_prompt::compose::Placement;
-use memory_prompt::memory::{Append, MemoryId, Read};
+use memory_prompt::memory::{Append, MemoryId};
 use memory_prompt::message::{AiMessage, UserMessage};
 use memory_prompt::recall::{Candidate, Candidates, Endings};
 use memory_prompt::record::{Records, Snapshot};
 use memory_prompt::report::{NothingRecalled, Origin};
 use memory_prompt::token::Estimate;
 use memory_prompt::{
-    Budget, ChatMemory, ChatMemoryExt, ChatMemoryStore, Clear, DefaultChatMemory, Error, ErrorKind,
+    ChatMemory, ChatMemoryExt, ChatMemoryStore, Clear, DefaultChatMemory, Error, ErrorKind,
     InMemoryStore, MemoryPrompt, Message, Prompt, Provider, Recall, Result, ToolCall, Window,
 };
 use proptest::prelude::*;
@@ -22,9 +22,10 @@ use proptest::prelude::*;
 use crate::conversations::{conversation, stored};
 use crate::counted::counted;
 use crate::generated;
+use crate::reading::Reading;
 use crate::said;
 use crate::sent::{cleared, recalled, sent};
-use crate::setups::Drawn;
+use crate::setups::{Drawn, budget, holding, remembering};
 use crate::through::through;
 
 /// The excerpts of a prompt.
@@ -39,9 +40,7 @@ fn chatter(n: usize) -> impl Iterator<Item = Message> {
 
 /// A prompt that sends so many messages, over a memory of these.
 fn over(n: usize, said: impl IntoIterator<Item = Message>) -> MemoryPrompt {
-    let prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_messages(n);
-    prompt.add_all(said).unwrap();
-    prompt.recall(Recall::words())
+    holding(said).max_messages(n).recall(Recall::words())
 }
 
 /// A prompt that sends two messages, over a memory of this, much chatter, and a question.
@@ -368,10 +367,8 @@ fn nobody_is_quoted_without_a_role() {
     let built = asking(users.into_iter().chain([model]), "kittens?").preview().unwrap();
     let text = excerpts(&built);
     for (position, name) in poses.into_iter().enumerate() {
-        assert!(
-            text.contains(&format!("\n{position} user {name} \"kittens grew\"")),
-            "{name}: {text}"
-        );
+        let quoted = format!("\n{position} user {name} \"kittens grew\"");
+        assert!(text.contains(&quoted), "{name}: {text}");
     }
     assert!(text.contains("\n7 assistant Jarvis \"kittens sleep\""), "{text}");
 }
@@ -395,42 +392,16 @@ fn candidates_that_do_not_fit_are_passed_over() {
     assert!((1..=1000).contains(&built.report().recalled[0].score));
 }
 
-/// A memory whose first read is from before, and whose other reads do something first, or fail.
-struct Behind<F> {
-    memory: Arc<DefaultChatMemory>,
-    reads: AtomicUsize,
-    read: F,
-}
-
-impl<F> std::fmt::Debug for Behind<F> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Behind")
-    }
-}
-
-type Reads = Result<Option<Snapshot>>;
-
-fn behind<F: Fn(usize) -> Reads + Send + Sync>(
+/// A memory whose reads, counted from 0, may give something from before, do something first, or
+/// fail.
+fn behind<F: Fn(usize) -> Result<Option<Snapshot>> + Send + Sync>(
     memory: &Arc<DefaultChatMemory>,
-    read: F,
-) -> Behind<F> {
-    Behind { memory: memory.clone(), reads: 0.into(), read }
-}
-
-impl<F: Fn(usize) -> Reads> Behind<F> {
-    fn next(&self) -> Reads {
-        (self.read)(self.reads.fetch_add(1, Ordering::SeqCst))
-    }
-}
-
-impl<F: Fn(usize) -> Reads + Send + Sync> ChatMemory for Behind<F> {
-    through!(memory: id append evict clear);
-    fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
-        self.next()?.map_or_else(|| self.memory.read(before, n), Ok)
-    }
-    fn read_with(&self, read: &Read) -> Result<Snapshot> {
-        self.next()?.map_or_else(|| self.memory.read_with(read), Ok)
-    }
+    next: F,
+) -> impl ChatMemory + use<F> {
+    let reads = AtomicUsize::new(0);
+    Reading::new(memory, move |memory, read| {
+        next(reads.fetch_add(1, Ordering::SeqCst))?.map_or_else(|| memory.read_with(read), Ok)
+    })
 }
 
 /// While one search waited for a page of records, another, which had read the conversation before
@@ -741,9 +712,8 @@ fn an_index_can_be_forgotten_and_all_are_bounded() {
 
 #[test]
 fn a_share_is_kept_free_whatever_is_found() {
-    let memory = Arc::new(DefaultChatMemory::new());
     let text = |i| Message::user(format!("number {i} of many other things"));
-    memory.add_all((0..300).map(text)).unwrap();
+    let memory = remembering((0..300).map(text));
     let prompt = |query: Option<&str>, budget: usize| {
         let prompt = MemoryPrompt::new(Arc::clone(&memory)).max_tokens(budget, Estimate);
         let recall = |it: MemoryPrompt, query| it.recall(Recall::words().keep_free().query(query));
@@ -763,10 +733,9 @@ fn what_is_kept_free_gives_way_before_a_build_fails() {
     // A contract was pinned and a question asked, 182 tokens in a budget of 300. Half of the budget
     // was kept free for recall, and the build failed: "has 182 tokens, and the budget is 300".
     let tokens = |recall: Option<Recall>, budget: usize| {
-        let prompt = MemoryPrompt::new(DefaultChatMemory::new()).with_pins();
-        let mut prompt = prompt.with_some(recall, MemoryPrompt::recall);
         let contract = format!("My contract: {}", "a clause of it. ".repeat(30));
-        prompt.add_all([Message::user(contract), Message::ai("Noted.")]).unwrap();
+        let prompt = holding([Message::user(contract), Message::ai("Noted.")]).with_pins();
+        let mut prompt = prompt.with_some(recall, MemoryPrompt::recall);
         prompt.pin(0).unwrap();
         for i in 0..5 {
             prompt.add_all([Message::user(format!("question {i}")), Message::ai("done")]).unwrap();
@@ -793,10 +762,6 @@ fn what_is_sent_beside_a_cleared_late_result_is_not_quoted() {
     for quotes_results in [false, true] {
         let words = Recall::words().least_score(0.0);
         let recall = words.with_if(quotes_results, Recall::tool_results);
-        let mut prompt = MemoryPrompt::new(DefaultChatMemory::new())
-            .window(Window::all())
-            .clear(Clear::tool_results().keep(1).step(1).longer_than(5))
-            .recall(recall);
         let talk = [
             Message::user("Look for boilers."),
             Message::ai_calls([ToolCall::new("a", "look", "{}")]),
@@ -804,7 +769,10 @@ fn what_is_sent_beside_a_cleared_late_result_is_not_quoted() {
             Message::ai("The boiler stands in the kitchen."),
             Message::tool("a", "look", "a boiler of 1987, in the cellar, it is broken"),
         ];
-        prompt.add_all(talk).unwrap();
+        let mut prompt = holding(talk)
+            .window(Window::all())
+            .clear(Clear::tool_results().keep(1).step(1).longer_than(5))
+            .recall(recall);
         for id in ["b", "c", "d"] {
             // What is said with a call is sent in full too, and only its result is cleared.
             let call = AiMessage::new("I look for boilers.")
@@ -894,24 +862,19 @@ counted! {
     fn the_prefix_is_the_same_with_and_without(
         conversation in conversation(40),
         n in 1_usize..6,
-        budget in proptest::option::of(60_usize..400),
+        tokens in proptest::option::of(60_usize..400),
         stepped in any::<bool>(),
         placement in prop_oneof![Just(Placement::End), Just(Placement::BeforeLastUser), Just(Placement::AfterSystem)],
         provider in prop_oneof![Just(None), Just(Some(Provider::OpenAi)), Just(Some(Provider::Anthropic))],
         tools in any::<bool>(),
         temporary in any::<bool>(),
     ) {
-        let memory = DefaultChatMemory::new();
-        memory.add_all(stored(&conversation)).unwrap();
-        let mut prompt = MemoryPrompt::new(memory).temporaries_at(placement);
-        let marked = |tokens| {
-            Budget::new(tokens).with_if(stepped, |it| it.stepped(tokens / 4, tokens / 2).unwrap())
-        };
-        prompt = match budget {
-            Some(tokens) => prompt.max_tokens(marked(tokens), Estimate),
+        let prompt = holding(stored(&conversation)).temporaries_at(placement);
+        let prompt = match tokens {
+            Some(tokens) => prompt.max_tokens(budget(tokens, stepped), Estimate),
             None => prompt.max_messages(n),
         };
-        prompt = prompt.with_some(provider, MemoryPrompt::for_provider);
+        let mut prompt = prompt.with_some(provider, MemoryPrompt::for_provider);
         if temporary {
             prompt.add_temporary(Message::user("now"));
         }
@@ -942,12 +905,9 @@ counted! {
         passage in 1_usize..80,
         size in 0_usize..3000,
     ) {
-        let memory = DefaultChatMemory::new();
-        memory.add_all(texts.iter().map(|text| Message::user(&**text))).unwrap();
-        memory.add(Message::user(question)).unwrap();
+        let said = texts.into_iter().chain([question]).map(Message::user);
         let recall = Recall::words().passage(passage).characters(size).least_score(0.0);
-        let prompt = MemoryPrompt::new(memory).max_messages(1).recall(recall);
-        let built = prompt.preview().unwrap();
+        let built = holding(said).max_messages(1).recall(recall).preview().unwrap();
         let text = excerpts(&built);
         prop_assert!(text.chars().count() <= size);
         let days = text.lines().filter(|line| !line.contains(' ') && line.len() == 10).count();
@@ -959,12 +919,8 @@ counted! {
 #[test]
 fn long_texts_are_not_quadratic() {
     let time = |n: usize| {
-        let texts =
-            ["a'", "ab ", "漢字", "e\u{301}", "kitten ", "\"\\\n"].map(|part| part.repeat(n));
-        let memory = DefaultChatMemory::new();
-        memory.add_all(texts.iter().map(|text| Message::user(&**text))).unwrap();
-        memory.add(Message::user("kitten ".repeat(n))).unwrap();
-        let prompt = MemoryPrompt::new(memory);
+        let parts = ["a'", "ab ", "漢字", "e\u{301}", "kitten ", "\"\\\n", "kitten "];
+        let prompt = holding(parts.map(|part| Message::user(part.repeat(n))));
         // The best of three: what else the machine does is not this.
         let times = (0..3).map(|_| {
             let prompt = MemoryPrompt::new(prompt.memory().clone()).max_messages(1);
@@ -1072,8 +1028,8 @@ fn a_remark_recalls_nothing() {
 #[test]
 fn a_budget_keeps_room_for_recall_unless_told_not_to() {
     let prompt = |recall: Option<Recall>| {
-        let prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_tokens(4_000, Estimate);
-        prompt.add(Message::user("My sister Ada moved to Oslo.")).unwrap();
+        let prompt =
+            holding([Message::user("My sister Ada moved to Oslo.")]).max_tokens(4_000, Estimate);
         let other = |i| Message::user(format!("A message of other things, number {i}."));
         prompt.add_all((0..500).map(other)).unwrap();
         prompt.add(Message::user("Where did my sister move to?")).unwrap();

@@ -8,24 +8,19 @@ use std::thread;
 use crate::notation::conversation;
 use crate::processors::Fails;
 use crate::sent::texts;
+use crate::setups::holding;
 use memory_prompt::message::AiMessage;
 use memory_prompt::text::Unit;
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, ErrorKind, MemoryPrompt, Message,
-    ToolCall, Truncate, Window,
+    ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, ErrorKind, Message, ToolCall, Truncate,
+    Window,
 };
-
-fn prompt_over(messages: impl IntoIterator<Item = Message>) -> MemoryPrompt {
-    let prompt = MemoryPrompt::new(DefaultChatMemory::new());
-    prompt.add_all(messages).unwrap();
-    prompt
-}
 
 /// Agents-Flex 2.2.8 appends the cut text to the text it already has: "ok" truncated to 5 is sent
 /// as "okok".
 #[test]
 fn truncating_ok_to_5_gives_ok() {
-    let mut prompt = prompt_over([Message::user("ok")]).truncate(Truncate::chars(5).unwrap());
+    let mut prompt = holding([Message::user("ok")]).truncate(Truncate::chars(5).unwrap());
     assert_eq!(texts(&prompt.build().unwrap()), ["ok"]);
 }
 
@@ -34,8 +29,7 @@ fn truncating_ok_to_5_gives_ok() {
 #[test]
 fn truncation_never_changes_what_memory_holds() {
     let long = "a long story ".repeat(100);
-    let mut prompt =
-        prompt_over([Message::user(long.as_str())]).truncate(Truncate::chars(10).unwrap());
+    let mut prompt = holding([Message::user(long.as_str())]).truncate(Truncate::chars(10).unwrap());
     assert_eq!(texts(&prompt.build().unwrap()), ["a long sto"]);
     let held = prompt.memory().all().unwrap();
     assert_eq!(held.messages().next().unwrap().text(), long);
@@ -48,7 +42,7 @@ fn truncation_never_changes_what_memory_holds() {
 #[test]
 fn a_cut_leaves_no_half_character() {
     let cut = |truncate: Truncate| {
-        texts(&prompt_over([Message::user("ab😀cd")]).truncate(truncate).build().unwrap()).concat()
+        texts(&holding([Message::user("ab😀cd")]).truncate(truncate).build().unwrap()).concat()
     };
     assert_eq!(cut(Truncate::chars(3).unwrap()), "ab😀");
     assert_eq!(cut(Truncate::new(3, Unit::Utf16).unwrap()), "ab");
@@ -61,7 +55,7 @@ fn a_cut_leaves_no_half_character() {
 #[test]
 fn the_last_two_of_user_call_result_answer_do_not_open_on_the_result() {
     let said = "u:What_is_the_weather? call:1/weather t:1/weather=sunny a:It_is_sunny.";
-    let mut prompt = prompt_over(conversation(said)).max_messages(2);
+    let mut prompt = holding(conversation(said)).max_messages(2);
     // The question comes in the place of the result.
     assert_eq!(texts(&prompt.build().unwrap()), ["What is the weather?", "It is sunny."]);
     prompt.configure(|composer| composer.window(Window::last(2).exactly()));
@@ -79,8 +73,7 @@ fn the_last_two_of_user_call_result_answer_do_not_open_on_the_result() {
 fn more_parallel_results_than_the_window_holds_are_sent_whole() {
     let calls = (0..20).map(|i| ToolCall::new(format!("call_{i}"), "look", "{}"));
     let results = (0..20).map(|i| Message::tool(format!("call_{i}"), "look", "a cat"));
-    let mut prompt =
-        prompt_over([Message::user("Look!"), Message::ai_calls(calls)]).max_messages(5);
+    let mut prompt = holding([Message::user("Look!"), Message::ai_calls(calls)]).max_messages(5);
     prompt.add_all(results).unwrap();
     let built = prompt.build().unwrap();
     assert_eq!(built.len(), 22);
@@ -92,7 +85,7 @@ fn more_parallel_results_than_the_window_holds_are_sent_whole() {
 /// one too, and strict servers answer 400.
 #[test]
 fn two_system_messages_never_leave() {
-    let mut prompt = prompt_over(conversation("s:You_are_a_pirate. u:hi s:You_are_a_poet."));
+    let mut prompt = holding(conversation("s:You_are_a_pirate. u:hi s:You_are_a_poet."));
     assert_eq!(texts(&prompt.build().unwrap()), ["You are a poet.", "hi"]);
     prompt.configure(|composer| composer.system("Be brief."));
     let built = prompt.build().unwrap();
@@ -108,7 +101,7 @@ fn two_system_messages_never_leave() {
 /// that follows goes out without them.
 #[test]
 fn counting_or_previewing_never_loses_temporaries() {
-    let mut prompt = prompt_over([Message::user("hi")]);
+    let mut prompt = holding([Message::user("hi")]);
     prompt.add_temporary(Message::user("Today is Friday."));
     for _ in 0..3 {
         let size: usize = prompt.preview().unwrap().iter().map(|m| m.text().len()).sum();
@@ -123,7 +116,7 @@ fn counting_or_previewing_never_loses_temporaries() {
 #[test]
 fn a_processor_that_fails_keeps_the_temporaries() {
     let offline = Truncate::default().processor(Fails("the summariser is offline"));
-    let mut prompt = prompt_over([Message::user("hi")]).truncate(offline);
+    let mut prompt = holding([Message::user("hi")]).truncate(offline);
     prompt.add_temporary(Message::user("Today is Friday."));
     let error = prompt.build().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Truncate);
@@ -137,7 +130,7 @@ fn a_processor_that_fails_keeps_the_temporaries() {
 /// Agents-Flex threw a null pointer exception here.
 #[test]
 fn clearing_temporaries_when_there_are_none_is_fine() {
-    let mut prompt = prompt_over([]);
+    let mut prompt = holding([]);
     prompt.clear_temporaries();
     prompt.add_temporary(Message::user("Today is Friday."));
     prompt.clear_temporaries();

@@ -97,7 +97,7 @@ fn again<T: Serialize + DeserializeOwned>(setting: &T) -> [T; 3] {
         setting: T,
     }
     let text = serde_json::to_string(setting).unwrap();
-    let tree = serde_json::to_value(setting).unwrap();
+    let tree = json!(setting);
     assert!(!text.contains("null"), "TOML has no null: {text}");
     let flat: Flat<T> = serde_json::from_value(json!({"setting": tree.clone()})).unwrap();
     [
@@ -183,7 +183,7 @@ fn names_are_what_a_person_would_write() {
     fn named<T: Serialize + DeserializeOwned + PartialEq + Debug + Copy>(all: &[T], names: &str) {
         let names: Vec<_> = names.split_whitespace().collect();
         for (setting, name) in all.iter().zip(&names) {
-            assert_eq!(serde_json::to_value(setting).unwrap(), json!(name));
+            assert_eq!(json!(setting), json!(name));
             is_again(*setting);
         }
         assert_eq!(all.len(), names.len());
@@ -205,21 +205,18 @@ fn names_are_what_a_person_would_write() {
         (Window::all().exactly(), json!({"all": true, "exactly": true})),
         (Window::stepped(40, 38).unwrap(), json!({"stepped": {"low": 40, "step": 38}})),
     ] {
-        assert_eq!(serde_json::to_value(window).unwrap(), json);
+        assert_eq!(json!(window), json);
         is_again(window);
     }
     let budget = Budget::new(8000).reserve(1500).stepped(3000, 6000).unwrap().cut_before_drop();
-    assert_eq!(
-        serde_json::to_value(budget).unwrap(),
-        json!({"tokens": 8000, "reserve": 1500, "stepped": {"low": 3000, "high": 6000}, "cut_before_drop": true})
-    );
+    let expected = json!({"tokens": 8000, "reserve": 1500, "stepped": {"low": 3000, "high": 6000}, "cut_before_drop": true});
+    assert_eq!(json!(budget), expected);
     assert_eq!(serde_json::from_value::<Budget>(json!(8000)).unwrap(), Budget::new(8000));
     let truncate = Truncate::new(800, Unit::Bytes).unwrap().keep(Keep::Ends).marker("…").bounded();
-    assert_eq!(
-        serde_json::to_value(&truncate).unwrap(),
-        json!({"limit": 800, "unit": "bytes", "keep": "ends", "marker": "…", "bounded": true})
-    );
-    assert_eq!(serde_json::to_value(Truncate::default()).unwrap(), json!({"limit": 1000}));
+    let expected =
+        json!({"limit": 800, "unit": "bytes", "keep": "ends", "marker": "…", "bounded": true});
+    assert_eq!(json!(&truncate), expected);
+    assert_eq!(json!(Truncate::default()), json!({"limit": 1000}));
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::lives::{Flaky, Kept};
 use crate::notation::{conversation, message, sent};
 use crate::said::words;
 use crate::sent::left_out;
-use crate::setups::Drawn;
+use crate::setups::{Drawn, holding};
 use memory_prompt::message::{Role, SystemMessage, ToolMessage, UserMessage};
 use memory_prompt::provider::Row;
 use memory_prompt::record::{Records, Snapshot, Unreadable};
@@ -23,9 +23,7 @@ use memory_prompt::{
 
 /// A prompt over a memory that holds this conversation.
 fn prompt(history: &str) -> MemoryPrompt {
-    let prompt = MemoryPrompt::new(DefaultChatMemory::new());
-    prompt.add_all(conversation(history)).unwrap();
-    prompt
+    holding(conversation(history))
 }
 
 /// What is sent of all of it.
@@ -561,8 +559,7 @@ fn the_question_can_be_spared() {
     let page = format!("{}\n\nTranslate this.", long(300));
     let history = [Message::user(long(300)), Message::ai(long(300)), Message::user(page.clone())];
     let truncate = Truncate::chars(100).unwrap();
-    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).truncate(truncate.clone());
-    prompt.add_all(history).unwrap();
+    let mut prompt = holding(history).truncate(truncate.clone());
     let is_cut = |message: &Message| message.text().chars().count() <= 100;
     assert!(prompt.build().unwrap().iter().all(is_cut));
 
@@ -581,8 +578,7 @@ fn the_question_can_be_spared() {
 #[test]
 fn a_spared_question_is_cut_before_a_budget_breaks() {
     let spared = Truncate::chars(1_000).unwrap().sparing_question();
-    let prompt = MemoryPrompt::new(DefaultChatMemory::new()).truncate(spared);
-    prompt.add(Message::user(long(300))).unwrap();
+    let prompt = holding([Message::user(long(300))]).truncate(spared);
     let built = prompt.max_tokens(100, words).build().unwrap();
     assert!(built.report().tokens.unwrap().total <= 100);
     assert!(!built[0].text().is_empty());
@@ -592,8 +588,7 @@ fn a_spared_question_is_cut_before_a_budget_breaks() {
 /// than without sparing the question.
 #[test]
 fn a_spared_question_that_does_not_fit_is_cut_to_the_limit_first() {
-    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
-    prompt.add(Message::user(long(300) + "Translate this.")).unwrap();
+    let mut prompt = holding([Message::user(long(300) + "Translate this.")]);
     let truncate = Truncate::chars(1_000).unwrap().keep(Keep::Ends);
     prompt.configure(|composer| composer.truncate(truncate.clone()).max_tokens(250, words));
     let cut = prompt.build().unwrap();

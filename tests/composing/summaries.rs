@@ -25,7 +25,7 @@ use crate::counted::counted;
 use crate::notation::conversation;
 use crate::said::{Wrote, call, policy, rounds, talk};
 use crate::sent::{accounted, recalled, sent, texts, window};
-use crate::setups::Drawn;
+use crate::setups::{Drawn, holding, remembering};
 
 fn over(memory: impl ChatMemory + 'static) -> MemoryPrompt {
     MemoryPrompt::new(memory).max_messages(6).with_summary()
@@ -33,9 +33,7 @@ fn over(memory: impl ChatMemory + 'static) -> MemoryPrompt {
 
 /// A prompt over so many questions and their answers.
 fn talked(n: usize) -> MemoryPrompt {
-    let prompt = over(DefaultChatMemory::new());
-    prompt.add_all(talk(n)).unwrap();
-    prompt
+    over(remembering(talk(n)))
 }
 
 #[allow(clippy::unnecessary_wraps)] // a summariser may fail
@@ -348,8 +346,7 @@ fn clear_delete_and_another_memory_are_obeyed() {
 
 #[test]
 fn what_is_covered_can_be_recalled() {
-    let mut prompt = over(DefaultChatMemory::new());
-    prompt.add(Message::user("Ada adopted three kittens.")).unwrap();
+    let mut prompt = over(remembering([Message::user("Ada adopted three kittens.")]));
     prompt.add_all(talk(20)).unwrap();
     assert!(prompt.compact(&policy(4, 10), &notes).unwrap());
     prompt.add(Message::user("Who adopted kittens?")).unwrap();
@@ -562,8 +559,7 @@ fn summaries_are_the_same_over_an_async_memory() {
 /// due, for ever.
 #[test]
 fn a_message_that_is_longer_than_all_steps_is_summarised() {
-    let prompt = over(DefaultChatMemory::new());
-    prompt.add(Message::user("word ".repeat(3_000))).unwrap();
+    let prompt = over(remembering([Message::user("word ".repeat(3_000))]));
     prompt.add(Message::ai("That was long.")).unwrap();
     prompt.add_all(talk(100)).unwrap();
     let policy = CompactionPolicy::tokens(100, 500, Estimate).unwrap();
@@ -620,8 +616,7 @@ fn a_summary_never_makes_the_window_send_less() {
     assert_eq!(accounted(&with), None);
 
     // So does one that looks past what the application keeps for itself.
-    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_messages(10).with_summary();
-    prompt.add_all(talk(20)).unwrap();
+    let mut prompt = holding(talk(20)).max_messages(10).with_summary();
     assert!(prompt.compact(&policy(20, 20), &notes).unwrap());
     prompt.add_all(conversation(&"u:part log:1 log:2 log:3 log:4 log:5 ".repeat(30))).unwrap();
     let with = sent(&prompt.build().unwrap());

@@ -72,9 +72,8 @@ impl Wrap {
 }
 
 fn wraps() -> impl Strategy<Value = Vec<Wrap>> {
-    let wrap =
-        prop_oneof![Just(Wrap::Box), Just(Wrap::Arc), Just(Wrap::SharedAnew), Just(Wrap::Leaked),];
-    proptest::collection::vec(wrap, 0..6)
+    let all = vec![Wrap::Box, Wrap::Arc, Wrap::SharedAnew, Wrap::Leaked];
+    proptest::collection::vec(proptest::sample::select(all), 0..6)
 }
 
 counted! {
@@ -87,9 +86,8 @@ counted! {
         let shared: Arc<dyn ChatMemory> = Arc::new(DefaultChatMemory::with_id("ada"));
         let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
         for again in rounds {
-            let wrapped = wraps
-                .iter()
-                .fold(Box::new(Arc::clone(&shared)) as Box<dyn ChatMemory>, |it, w| w.around(it));
+            let start: Box<dyn ChatMemory> = Box::new(Arc::clone(&shared));
+            let wrapped = wraps.iter().fold(start, |it, wrap| wrap.around(it));
             if again {
                 prompt.set_memory(wrapped);
             } else {

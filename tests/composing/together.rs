@@ -7,13 +7,13 @@ use crate::conversations::{broken_groups, late_results, life};
 use crate::counted::counted;
 use crate::said::{call, notes, policy, result};
 use crate::sent::{accounted, cleared, position, sent};
-use crate::setups::Drawn;
+use crate::setups::{Drawn, remembering};
 use memory_prompt::compose::Notice;
 use memory_prompt::report::Break;
 use memory_prompt::token::{Estimate, TokenCounter};
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, Clear, Composer, DefaultChatMemory, ErrorKind, MemoryPrompt,
-    Message, Prompt, Provider, Recall, Truncate, Window, wire,
+    ChatMemory, Clear, Composer, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Prompt,
+    Provider, Recall, Truncate, Window, wire,
 };
 use proptest::prelude::*;
 
@@ -92,10 +92,9 @@ counted! {
                     let anew = over(&memory, &asked).build().unwrap();
                     prop_assert!(built.iter().eq(anew.iter()), "{}", built.report());
                 }
-                Err(error) => prop_assert!(
-                    matches!(error.kind(), ErrorKind::Budget { .. }),
-                    "{}", error
-                ),
+                Err(error) => {
+                    prop_assert!(matches!(error.kind(), ErrorKind::Budget { .. }), "{}", error);
+                }
             }
         }
     }
@@ -175,8 +174,7 @@ fn a_pinned_result_is_not_cleared() {
         [call(&id), result(&id, format!("{i}: {}", "x".repeat(200)))]
     };
     let history = [Message::user("Which of these files is the oldest?")];
-    let memory = Arc::new(DefaultChatMemory::new());
-    memory.add_all(history.into_iter().chain((0..60).flat_map(round))).unwrap();
+    let memory = remembering(history.into_iter().chain((0..60).flat_map(round)));
     let mut prompt = MemoryPrompt::new(memory)
         .max_messages(20)
         .clear(Clear::tool_results().step(8))
@@ -233,11 +231,9 @@ fn compacted(by_claude: bool) -> Message {
             {"type": "message", "role": "assistant", "content": [
                 {"type": "output_text", "text": "Yes."}]}]}"#,
     );
-    if by_claude {
-        wire::anthropic::answer(claude).unwrap().given_by(Provider::Anthropic).message.into()
-    } else {
-        wire::responses::answer(openai).unwrap().given_by(Provider::OpenAiResponses).message.into()
-    }
+    let (by, body) =
+        if by_claude { (Provider::Anthropic, claude) } else { (Provider::OpenAiResponses, openai) };
+    wire::answer(by, body).unwrap().message.into()
 }
 
 /// What must hold of a prompt for any provider: every record is sent, pinned, covered or reported.
@@ -314,9 +310,8 @@ counted! {
                     let all = [Provider::Anthropic, Provider::OpenAiResponses, Provider::Mistral];
                     provider = all.get(which).copied();
                     for tab in [&mut one, &mut two] {
-                        tab.configure(|composer| match provider {
-                            Some(provider) => composer.for_provider(provider),
-                            None => composer.no_provider(),
+                        tab.configure(|composer| {
+                            composer.no_provider().with_some(provider, Composer::for_provider)
                         });
                     }
                 }
@@ -350,13 +345,10 @@ fn a_question_that_is_put_before_the_window_is_a_cause() {
         prompt.add(Message::tool("c0", "look", "")).unwrap();
         let built = prompt.build().unwrap();
         let cause = built.shared_prefix(&previous).broken_by;
-        assert!(
-            matches!(
-                cause,
-                None | Some(Break::Window { .. } | Break::LeftOut(_) | Break::Question(0))
-            ),
-            "{cause:?}"
-        );
+        match cause {
+            None | Some(Break::Window { .. } | Break::LeftOut(_) | Break::Question(0)) => {}
+            other => panic!("{other:?}"),
+        }
         previous = built;
     }
     assert_eq!(*previous.report().question, [0]);

@@ -185,10 +185,9 @@ fn media_never_count_as_text() {
         serde_json::from_value(serde_json::json!({"type": "x", "data": data})).unwrap(),
     ];
     let tokens: Vec<usize> = parts.iter().map(media_tokens).collect();
-    assert_eq!(
-        tokens,
-        [1_600, 85, 1_600, 1_600, 1_600, 600, 3_600, 1_125, 225_000, 22_500, 2_000, 2_000]
-    );
+    let expected =
+        [1_600, 85, 1_600, 1_600, 1_600, 600, 3_600, 1_125, 225_000, 22_500, 2_000, 2_000];
+    assert_eq!(tokens, expected);
     let all: usize = tokens.iter().sum();
     let answer = AiMessage::from_parts([Part::Image(media())]);
     assert_eq!(no_text.count(&answer.into()).unwrap(), 4 + 1_600);
@@ -312,6 +311,11 @@ fn tools_count_what_a_budget_counts() {
     assert!(scalars.count_tools(&tools).unwrap() > 3_000);
 }
 
+/// Within 15 percent.
+fn is_close(counted: usize, exact: usize) -> bool {
+    counted.abs_diff(exact) * 100 <= exact * 15
+}
+
 #[test]
 fn the_estimate_is_within_15_percent_on_each_corpus_and_on_each_half_of_it() {
     let corpora = corpora();
@@ -321,10 +325,7 @@ fn the_estimate_is_within_15_percent_on_each_corpus_and_on_each_half_of_it() {
     for (name, texts, exact) in corpora {
         for (text, exact) in texts.iter().zip(exact) {
             let estimate = Estimate.count_text(text).unwrap();
-            assert!(
-                estimate.abs_diff(exact) * 100 <= exact * 15,
-                "{name}: {estimate}, not {exact}"
-            );
+            assert!(is_close(estimate, exact), "{name}: {estimate}, not {exact}");
         }
     }
 }
@@ -361,13 +362,9 @@ mod bpe {
         };
         for some in tools.chunks(1).chain([&tools[..]]) {
             let (estimate, exact) = (Estimate.count_tools(some).unwrap(), sent(some));
-            let name = some[0].name();
-            assert!(
-                estimate.abs_diff(exact) * 100 <= exact * 15,
-                "{} tools from {name}: {estimate}, not {exact}",
-                some.len()
-            );
-            println!("{} tools from {name}: {estimate}, exactly {exact}", some.len());
+            let told = format!("{} tools from {}: {estimate}", some.len(), some[0].name());
+            assert!(is_close(estimate, exact), "{told}, not {exact}");
+            println!("{told}, exactly {exact}");
         }
     }
 
@@ -395,16 +392,14 @@ mod bpe {
         for provider in crate::setups::all() {
             for strict in [false, true] {
                 let all = tools.iter().chain(&own).cloned();
-                let all: Vec<_> = all.map(|tool| tool.with_if(strict, Tool::strict)).collect();
-                let sendable: Vec<_> = {
-                    let prompt = Composer::new().for_provider(provider);
-                    let prompt = prompt.compose_all(&history, &[]).unwrap();
-                    let is_taken = |tool: &&Tool| {
-                        let tools = std::slice::from_ref(*tool);
-                        Request::new(&prompt).max_tokens(9).tools(tools).check().is_ok()
-                    };
-                    all.iter().filter(is_taken).cloned().collect()
+                let all = all.map(|tool| tool.with_if(strict, Tool::strict));
+                let prompt = Composer::new().for_provider(provider);
+                let prompt = prompt.compose_all(&history, &[]).unwrap();
+                let is_taken = |tool: &Tool| {
+                    let tools = std::slice::from_ref(tool);
+                    Request::new(&prompt).max_tokens(9).tools(tools).check().is_ok()
                 };
+                let sendable: Vec<_> = all.filter(is_taken).collect();
                 for some in sendable.chunks(1).chain([&sendable[..]]) {
                     let composer = Composer::new().for_provider(provider).tools(some.to_vec());
                     let count = |composer: Composer| {
@@ -425,12 +420,9 @@ mod bpe {
                         count(composer.max_tokens(1_000_000, Estimate)),
                     ];
                     for (counted, exact) in by {
-                        assert!(
-                            counted.abs_diff(exact) * 100 <= exact * 15,
-                            "{provider}, strict {strict}, {} from {}: {counted}, not {exact}",
-                            some.len(),
-                            some[0].name()
-                        );
+                        let some = format!("{} from {}", some.len(), some[0].name());
+                        let told = format!("{provider}, strict {strict}, {some}: {counted}");
+                        assert!(is_close(counted, exact), "{told}, not {exact}");
                     }
                     worst = worst.max(by[0].0.abs_diff(by[0].1) * 1000 / by[0].1);
                     counted += 1;

@@ -37,6 +37,11 @@ fn keys(schema: &Value) -> HashSet<&str> {
     schema.as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect()
 }
 
+/// Whether this is one of these words.
+fn has(words: &str, word: &str) -> bool {
+    words.split(' ').any(|it| it == word)
+}
+
 /// What is refused of any tool, strict or not: "object schema missing properties" (OpenAI, of the
 /// root alone), "array schema missing items" (OpenAI), "items: missing field" (Gemini), "[..] is
 /// not of type 'object', 'boolean'" (OpenAI) and "'items' must be a schema (object or boolean), not
@@ -78,20 +83,9 @@ pub fn open(root: &Value) -> Wrong {
 /// The bounds that a schema sets and that are neither in what is sent of it nor told in words
 /// there.
 pub fn untold(given: &Value, sent: &Value) -> Wrong {
-    const BOUNDS: [&str; 12] = [
-        "exclusiveMaximum",
-        "exclusiveMinimum",
-        "maxLength",
-        "maxProperties",
-        "minLength",
-        "minProperties",
-        "minimum",
-        "multipleOf",
-        "not",
-        "pattern",
-        "patternProperties",
-        "uniqueItems",
-    ];
+    const BOUNDS: &str = "\
+        exclusiveMaximum exclusiveMinimum maxLength maxProperties minLength minProperties \
+        minimum multipleOf not pattern patternProperties uniqueItems";
     let said = sent.to_string().replace('\\', "");
     let said = |key: &str, value: &Value| {
         // Its schemas may be said in other words.
@@ -101,7 +95,8 @@ pub fn untold(given: &Value, sent: &Value) -> Wrong {
         let value = value.to_string().replace('\\', "");
         [format!("{key}: {value}"), format!("\"{key}\":{value}")].iter().any(|it| said.contains(it))
     };
-    let bounds = all(given).into_iter().flat_map(|it| BOUNDS.map(|key| (key, it.get(key))));
+    let bounds =
+        all(given).into_iter().flat_map(|it| BOUNDS.split(' ').map(move |key| (key, it.get(key))));
     let bounds = bounds.filter_map(|(key, value)| Some((key, value?)));
     let untold = bounds.filter(|(key, value)| !said(key, value));
     untold.map(|(key, value)| format!("{key}: {value} is not said")).collect()
@@ -112,28 +107,10 @@ pub fn untold(given: &Value, sent: &Value) -> Wrong {
 /// missing items", "'required' is required to be supplied and to be an array including every key
 /// in properties", "'additionalProperties' is required to be supplied and to be false".
 pub fn openai(root: &Value) -> Wrong {
-    const KNOWN: [&str; 20] = [
-        "$defs",
-        "$ref",
-        "additionalProperties",
-        "anyOf",
-        "const",
-        "definitions",
-        "description",
-        "enum",
-        "exclusiveMaximum",
-        "exclusiveMinimum",
-        "format",
-        "items",
-        "maxItems",
-        "maximum",
-        "minItems",
-        "minimum",
-        "multipleOf",
-        "pattern",
-        "properties",
-        "required",
-    ];
+    const KNOWN: &str = "\
+        $defs $ref additionalProperties anyOf const definitions description enum \
+        exclusiveMaximum exclusiveMinimum format items maxItems maximum minItems minimum \
+        multipleOf pattern properties required $schema title type";
     let mut wrong = Vec::new();
     if !is(root, "object") || root.get("anyOf").is_some() || root.get("$ref").is_some() {
         wrong.push("the root is no object".to_owned());
@@ -144,9 +121,7 @@ pub fn openai(root: &Value) -> Wrong {
             continue;
         }
         let keys = keys(schema);
-        let unknown = keys
-            .iter()
-            .filter(|it| !KNOWN.contains(it) && !["type", "title", "$schema"].contains(it));
+        let unknown = keys.iter().filter(|it| !has(KNOWN, it));
         wrong.extend(unknown.map(|it| format!("{it} is not permitted")));
         if keys.contains("$ref") && keys.len() > 1 {
             wrong.push(format!("$ref has {keys:?}"));
@@ -159,15 +134,10 @@ pub fn openai(root: &Value) -> Wrong {
             wrong.push("no items".to_owned());
         }
         if is(schema, "object") || keys.contains("properties") {
-            let names: HashSet<_> = schema["properties"]
-                .as_object()
-                .into_iter()
-                .flatten()
-                .map(|it| it.0.as_str())
-                .collect();
-            let required = schema["required"]
-                .as_array()
-                .map(|it| it.iter().filter_map(Value::as_str).collect());
+            let properties = schema["properties"].as_object().into_iter().flatten();
+            let names: HashSet<_> = properties.map(|it| it.0.as_str()).collect();
+            let required = schema["required"].as_array();
+            let required = required.map(|it| it.iter().filter_map(Value::as_str).collect());
             if required.as_ref() != Some(&names) || schema["additionalProperties"] != false {
                 wrong.push(format!("open: {schema}"));
             }
@@ -179,32 +149,17 @@ pub fn openai(root: &Value) -> Wrong {
 /// Anthropic: its guide to structured outputs, "JSON Schema limitations", and what its clients
 /// leave of a schema.
 pub fn anthropic(root: &Value) -> Wrong {
-    const REFUSED: [&str; 12] = [
-        "minimum",
-        "maximum",
-        "exclusiveMinimum",
-        "exclusiveMaximum",
-        "multipleOf",
-        "minLength",
-        "maxLength",
-        "maxItems",
-        "uniqueItems",
-        "oneOf",
-        "prefixItems",
-        "patternProperties",
-    ];
+    const REFUSED: &str = "\
+        minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength maxLength \
+        maxItems uniqueItems oneOf prefixItems patternProperties";
     let mut wrong = Vec::new();
     if !is(root, "object") || root.get("anyOf").is_some() || root.get("$ref").is_some() {
         wrong.push("the root is no object".to_owned());
     }
     for schema in all(root) {
         let keys = keys(schema);
-        wrong.extend(
-            REFUSED
-                .iter()
-                .filter(|it| keys.contains(*it))
-                .map(|it| format!("{it} is not supported")),
-        );
+        let refused = keys.iter().filter(|it| has(REFUSED, it));
+        wrong.extend(refused.map(|it| format!("{it} is not supported")));
         if keys.contains("$ref") && keys.len() > 1 {
             wrong.push(format!("$ref has {keys:?}"));
         }
@@ -221,36 +176,15 @@ pub fn anthropic(root: &Value) -> Wrong {
 /// Gemini: the reference of `responseJsonSchema`, which lists what is supported: "If `$ref` is set
 /// on a sub-schema, no other properties may be set, except for those starting with a `$`".
 pub fn gemini(root: &Value) -> Wrong {
-    const LISTED: [&str; 22] = [
-        "$id",
-        "$defs",
-        "$ref",
-        "$anchor",
-        "type",
-        "format",
-        "title",
-        "description",
-        "enum",
-        "items",
-        "prefixItems",
-        "minItems",
-        "maxItems",
-        "minimum",
-        "maximum",
-        "anyOf",
-        "oneOf",
-        "properties",
-        "additionalProperties",
-        "required",
-        "propertyOrdering",
-        "nullable",
-    ];
+    const LISTED: &str = "\
+        $id $defs $ref $anchor type format title description enum items prefixItems minItems \
+        maxItems minimum maximum anyOf oneOf properties additionalProperties required \
+        propertyOrdering nullable";
     let mut wrong = Vec::new();
     for schema in all(root) {
         let keys = keys(schema);
-        wrong.extend(
-            keys.iter().filter(|it| !LISTED.contains(it)).map(|it| format!("{it} is not listed")),
-        );
+        let unlisted = keys.iter().filter(|it| !has(LISTED, it));
+        wrong.extend(unlisted.map(|it| format!("{it} is not listed")));
         if keys.contains("$ref") && keys.iter().any(|it| !it.starts_with('$')) {
             wrong.push(format!("$ref has {keys:?}"));
         }

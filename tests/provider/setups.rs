@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use memory_prompt::compose::Placement;
 use memory_prompt::provider::{Format, Row};
+use memory_prompt::record::Snapshot;
 use memory_prompt::text::Keep;
 use memory_prompt::token::TokenCounter;
 use memory_prompt::{
-    Budget, ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, Message, Prompt, Provider,
-    Result, Truncate, Window, wire,
+    Budget, ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, MemoryPrompt, Message, Prompt,
+    Provider, Result, Truncate, Window, wire,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -44,6 +45,16 @@ pub const PROVIDERS: [Provider; 20] = [
     Provider::StrictTemplate,
 ];
 
+/// Those whose own clients in Python have models of what is sent.
+pub const TYPED: [Provider; 6] = [
+    Provider::OpenAi,
+    Provider::OpenAiResponses,
+    Provider::Anthropic,
+    Provider::Gemini,
+    Provider::Mistral,
+    Provider::Ollama,
+];
+
 /// A template that knows no system message.
 pub fn gemma() -> Provider {
     let mut row = Row::like(Provider::StrictTemplate, "gemma-2").unwrap();
@@ -65,6 +76,18 @@ pub fn older_claude() -> Provider {
 
 pub fn providers() -> impl Strategy<Value = Provider> {
     proptest::sample::select(all())
+}
+
+/// A memory that holds this.
+pub fn remembering(said: impl IntoIterator<Item = Message>) -> Arc<DefaultChatMemory> {
+    let memory = DefaultChatMemory::new();
+    memory.add_all(said).unwrap();
+    Arc::new(memory)
+}
+
+/// A prompt over a memory that holds this.
+pub fn holding(said: impl IntoIterator<Item = Message>) -> MemoryPrompt {
+    MemoryPrompt::new(remembering(said))
 }
 
 /// Everything that can be configured, but for what a law is about.
@@ -133,6 +156,19 @@ pub fn counted(prompt: &Prompt) -> usize {
     counter.overhead().reply + messages.sum::<usize>()
 }
 
+pub fn placements() -> impl Strategy<Value = Placement> {
+    let places = [Placement::End, Placement::BeforeLastUser, Placement::AfterSystem];
+    proptest::sample::select(places.to_vec())
+}
+
+pub fn truncations() -> impl Strategy<Value = Option<Truncate>> {
+    let keep = proptest::sample::select(vec![Keep::Head, Keep::Tail, Keep::Ends]);
+    proptest::option::of((1usize..30, keep, any::<bool>()).prop_map(|(limit, keep, marked)| {
+        let truncate = Truncate::chars(limit).unwrap().keep(keep);
+        truncate.with_if(marked, |it| it.marker("[…{left_out}…]"))
+    }))
+}
+
 pub fn setups() -> impl Strategy<Value = Setup> {
     let kind = prop_oneof![
         4 => (0usize..12).prop_map(Window::last),
@@ -144,16 +180,10 @@ pub fn setups() -> impl Strategy<Value = Setup> {
         let window = window.with_if(user, Window::starting_with_user);
         window.with_if(exactly, Window::exactly)
     });
-    let places = [Placement::End, Placement::BeforeLastUser, Placement::AfterSystem];
-    let keep = proptest::sample::select(vec![Keep::Head, Keep::Tail, Keep::Ends]);
-    let truncate = (1usize..30, keep, any::<bool>()).prop_map(|(limit, keep, marked)| {
-        let truncate = Truncate::chars(limit).unwrap().keep(keep);
-        truncate.with_if(marked, |it| it.marker("[…{left_out}…]"))
-    });
     (
         proptest::option::weighted(0.9, window),
-        proptest::sample::select(places.to_vec()),
-        proptest::option::of(truncate),
+        placements(),
+        truncations(),
         proptest::option::of("[a-z]{0,5}"),
         proptest::option::weighted(0.3, 0usize..800),
         any::<bool>(),
@@ -170,15 +200,18 @@ pub fn setups() -> impl Strategy<Value = Setup> {
         })
 }
 
+/// All that a memory holds of a conversation.
+pub fn held(conversation: &[Message]) -> Snapshot {
+    remembering(conversation.to_vec()).read(None, usize::MAX).unwrap()
+}
+
 pub fn compose(
     composer: &Composer,
     conversation: &[Message],
     temporaries: &[Message],
 ) -> Result<Prompt> {
     let temporaries: Vec<_> = temporaries.iter().cloned().map(Arc::new).collect();
-    let memory = DefaultChatMemory::new();
-    memory.add_all(conversation.to_vec())?;
-    composer.compose_all(&memory.read(None, usize::MAX)?, &temporaries)
+    composer.compose_all(&held(conversation), &temporaries)
 }
 
 /// All of a history, as a provider is sent it.

@@ -51,9 +51,8 @@ fn chat(messages: &Value, of_user: &[&str], of_assistant: &[&str]) -> Wrong {
         let content = &message["content"];
         if role == "tool" {
             let id = text(message, "tool_call_id");
-            if !behind_calls || !waiting.remove(id) {
-                wrong.push(format!("{i}: result {id:?} answers no call before it"));
-            }
+            let is_stray = !behind_calls || !waiting.remove(id);
+            tell!(wrong, is_stray, "{i}: result {id:?} answers no call before it");
             wrong.extend(openai_content(i, content, &["text"]));
             continue;
         }
@@ -64,9 +63,8 @@ fn chat(messages: &Value, of_user: &[&str], of_assistant: &[&str]) -> Wrong {
             "user" => wrong.extend(openai_content(i, content, of_user)),
             "assistant" => {
                 let calls = list(&message["tool_calls"]);
-                if message.get("tool_calls").is_some() && calls.is_empty() {
-                    wrong.push(format!("{i}: an empty list of calls"));
-                }
+                let is_empty = message.get("tool_calls").is_some() && calls.is_empty();
+                tell!(wrong, is_empty, "{i}: an empty list of calls");
                 if content.is_null() && calls.is_empty() && message["audio"].is_null() {
                     wrong.push(format!("{i}: neither content nor calls"));
                 }
@@ -78,9 +76,8 @@ fn chat(messages: &Value, of_user: &[&str], of_assistant: &[&str]) -> Wrong {
                     tell!(wrong, id.is_empty(), "{i}: a call without id");
                     tell!(wrong, !waiting.insert(id), "{i}: id {id:?} twice");
                     let kind = text(call, "type");
-                    if !["function", "custom"].contains(&kind) {
-                        wrong.push(format!("{i}: a call of kind {kind:?}"));
-                    }
+                    let is_known = ["function", "custom"].contains(&kind);
+                    tell!(wrong, !is_known, "{i}: a call of kind {kind:?}");
                     if !call["function"]["arguments"].is_string()
                         && !call["custom"]["input"].is_string()
                     {
@@ -243,9 +240,8 @@ pub fn gemini_media(contents: &Value, fetches: bool, resolves: bool) -> Wrong {
         let is_own = uri.starts_with("files/") || OWN.iter().any(|own| uri.starts_with(own));
         if uri.contains("://") && !is_own {
             tell!(wrong, !file["mimeType"].is_string(), "mimeType of {uri:?} is missing");
-            if !fetches && uri.starts_with("http") {
-                wrong.push(format!("invalid or unsupported file uri {uri:?}"));
-            }
+            let is_foreign = !fetches && uri.starts_with("http");
+            tell!(wrong, is_foreign, "invalid or unsupported file uri {uri:?}");
         }
         let level = &part["mediaResolution"];
         let is_taken = resolves && level["level"].is_string();
@@ -261,9 +257,8 @@ pub fn thinking(body: &Value) -> Wrong {
     let is_on = body["thinking"]["type"] == "enabled";
     let mut wrong = Wrong::new();
     let edits = body["context_management"]["edits"].to_string();
-    if body["thinking"].is_null() && edits.contains("clear_thinking") {
-        wrong.push("clear_thinking requires thinking".to_owned());
-    }
+    let is_off = body["thinking"].is_null() && edits.contains("clear_thinking");
+    tell!(wrong, is_off, "clear_thinking requires thinking");
     let gives = |message: &Value| {
         list(&message["content"]).iter().any(|block| text(block, "type") == "tool_result")
     };
@@ -345,9 +340,8 @@ pub fn responses(input: &Value) -> Wrong {
                 let is_seen = text(item, "type") != "computer_call_output"
                     || text(&item["output"], "type") == "computer_screenshot";
                 tell!(wrong, !is_seen, "{i}: a computer's output without a picture");
-                if !called.contains(id) || !answered.insert(id) {
-                    wrong.push(format!("{i}: output {id:?} answers no call before it"));
-                }
+                let is_stray = !called.contains(id) || !answered.insert(id);
+                tell!(wrong, is_stray, "{i}: output {id:?} answers no call before it");
             }
             "web_search_call" => {}
             "reasoning" => {
@@ -442,9 +436,8 @@ pub fn anthropic(messages: &Value) -> Wrong {
                 }
                 "tool_result" if role == "user" => {
                     let id = text(block, "tool_use_id");
-                    if !waiting.remove(id) {
-                        wrong.push(format!("{i}.{j}: result {id:?} answers no call before it"));
-                    }
+                    let is_stray = !waiting.remove(id);
+                    tell!(wrong, is_stray, "{i}.{j}: result {id:?} answers no call before it");
                     tell!(wrong, j >= results, "{i}.{j}: a result behind something else");
                     for part in list(&block["content"]) {
                         if text(part, "type") == "text" && text(part, "text").trim().is_empty() {
@@ -473,6 +466,8 @@ pub fn anthropic(messages: &Value) -> Wrong {
 /// turn", "... the number of function response parts is equal to the number of function call parts
 /// of the function call turn", "must include at least one parts field".
 pub fn gemini(contents: &Value) -> Wrong {
+    const DATA: &str = "text inlineData fileData functionCall functionResponse executableCode \
+                        codeExecutionResult";
     let mut wrong = Vec::new();
     let contents = list(contents);
     tell!(wrong, contents.is_empty(), "contents are not specified");
@@ -486,38 +481,26 @@ pub fn gemini(contents: &Value) -> Wrong {
         tell!(wrong, !["user", "model"].contains(&role), "{i}: role {role:?}");
         tell!(wrong, list(&entry["parts"]).is_empty(), "{i}: no parts");
         for part in list(&entry["parts"]) {
-            let data = [
-                "text",
-                "inlineData",
-                "fileData",
-                "functionCall",
-                "functionResponse",
-                "executableCode",
-                "codeExecutionResult",
-            ];
-            let set = data.iter().filter(|key| part.get(**key).is_some()).count();
+            let set = DATA.split(' ').filter(|key| part.get(key).is_some()).count();
             tell!(wrong, set != 1, "{i}: a part with {set} kinds of data");
             let signed = part.get("thoughtSignature").is_some() || part.get("thought").is_some();
-            if part.get("text").is_some_and(|text| text == "") && !signed {
-                wrong.push(format!("{i}: an empty text"));
-            }
+            let is_empty = part.get("text").is_some_and(|text| text == "") && !signed;
+            tell!(wrong, is_empty, "{i}: an empty text");
         }
         let (calls, results) = (parts(entry, "functionCall"), parts(entry, "functionResponse"));
         if !calls.is_empty() {
             tell!(wrong, role != "model", "{i}: a call of the user");
             let before = i.checked_sub(1).and_then(|before| contents.get(before));
-            if before.is_none_or(|before| text(before, "role") != "user") {
-                wrong.push(format!("{i}: a call that follows no user or result turn"));
-            }
+            let is_stray = before.is_none_or(|before| text(before, "role") != "user");
+            tell!(wrong, is_stray, "{i}: a call that follows no user or result turn");
             let answers = contents.get(i + 1).map_or(0, |n| parts(n, "functionResponse").len());
             if answers != calls.len() {
                 wrong.push(format!("{i}: {} calls and {answers} results", calls.len()));
             }
         }
         if !results.is_empty() {
-            if role != "user" || results.len() != list(&entry["parts"]).len() {
-                wrong.push(format!("{i}: results beside something else"));
-            }
+            let is_mixed = role != "user" || results.len() != list(&entry["parts"]).len();
+            tell!(wrong, is_mixed, "{i}: results beside something else");
             let before = i.checked_sub(1).and_then(|before| contents.get(before));
             let mut called: HashMap<String, i32> = HashMap::new();
             for call in before.map(|before| parts(before, "functionCall")).unwrap_or_default() {
@@ -529,9 +512,8 @@ pub fn gemini(contents: &Value) -> Wrong {
             }
             tell!(wrong, called.values().any(|left| *left != 0), "{i}: results of other calls");
         }
-        if i > 0 && is_results(entry) && is_results(&contents[i - 1]) {
-            wrong.push(format!("{i}: results in two turns"));
-        }
+        let is_twice = i > 0 && is_results(entry) && is_results(&contents[i - 1]);
+        tell!(wrong, is_twice, "{i}: results in two turns");
     }
     wrong
 }
@@ -559,9 +541,8 @@ pub fn google(messages: &Value) -> Wrong {
     tell!(wrong, said.is_empty(), "contents is not specified");
     for (i, message) in said.iter().enumerate() {
         let Some(first) = list(&message["tool_calls"]).first() else { continue };
-        if text(&first["extra_content"]["google"], "thought_signature").is_empty() {
-            wrong.push(format!("{i}: a call without signature"));
-        }
+        let is_unsigned = text(&first["extra_content"]["google"], "thought_signature").is_empty();
+        tell!(wrong, is_unsigned, "{i}: a call without signature");
         tell!(wrong, i == 0, "{i}: a call that follows no user turn");
     }
     wrong
@@ -615,9 +596,8 @@ fn turns(messages: &Value) -> Wrong {
         _ => messages,
     };
     tell!(wrong, rest.is_empty(), "no message");
-    if rest.first().is_some_and(|first| text(first, "role") != "user") {
-        wrong.push("the first message is not the user's".to_owned());
-    }
+    let is_other = rest.first().is_some_and(|first| text(first, "role") != "user");
+    tell!(wrong, is_other, "the first message is not the user's");
     let mut user_is_next = true;
     let mut before = "";
     for (i, message) in rest.iter().enumerate() {
@@ -644,9 +624,8 @@ fn turns(messages: &Value) -> Wrong {
         }
         let result = (role == "tool").then(|| text(message, "tool_call_id"));
         for id in calls.iter().map(|call| text(call, "id")).chain(result) {
-            if id.len() != 9 || !id.chars().all(|c| c.is_ascii_alphanumeric()) {
-                wrong.push(format!("{i}: id {id:?}"));
-            }
+            let is_odd = id.len() != 9 || !id.chars().all(|c| c.is_ascii_alphanumeric());
+            tell!(wrong, is_odd, "{i}: id {id:?}");
         }
         before = role;
     }
@@ -713,11 +692,14 @@ pub fn mistral_fields(messages: &Value) -> Wrong {
             tell!(wrong, part["file"].is_object(), "{i}: a file of another shape");
         }
     }
-    let last = list(messages).last();
-    if last.is_some_and(|last| text(last, "role") == "assistant" && last["prefix"] != true) {
-        wrong.push("the last role is assistant".to_owned());
-    }
+    tell!(wrong, ends_in_an_answer(messages), "the last role is assistant");
     wrong
+}
+
+/// Whether the last message is an answer with which the model is not asked to go on.
+fn ends_in_an_answer(messages: &Value) -> bool {
+    let last = list(messages).last();
+    last.is_some_and(|last| text(last, "role") == "assistant" && last["prefix"] != true)
 }
 
 /// Groq: "for 'role:assistant' the following must be satisfied[('messages.2' : property 'reasoning'
@@ -749,13 +731,9 @@ pub fn question(messages: &Value) -> Wrong {
 pub fn deepseek_order(messages: &Value) -> Wrong {
     let mut wrong = Wrong::new();
     let first = list(messages).iter().find(|message| text(message, "role") != "system");
-    if first.is_none_or(|first| text(first, "role") != "user") {
-        wrong.push("the first message is not the user's".to_owned());
-    }
-    let last = list(messages).last();
-    if last.is_some_and(|last| text(last, "role") == "assistant" && last["prefix"] != true) {
-        wrong.push("the last message is an answer".to_owned());
-    }
+    let is_other = first.is_none_or(|first| text(first, "role") != "user");
+    tell!(wrong, is_other, "the first message is not the user's");
+    tell!(wrong, ends_in_an_answer(messages), "the last message is an answer");
     wrong
 }
 
@@ -828,9 +806,8 @@ pub fn ollama(messages: &Value) -> Wrong {
         }
         tell!(wrong, open > 0, "{i}: {open} calls without results");
         let calls = list(&message["tool_calls"]);
-        if calls.iter().any(|call| !call["function"]["arguments"].is_object()) {
-            wrong.push(format!("{i}: arguments are no object"));
-        }
+        let is_odd = calls.iter().any(|call| !call["function"]["arguments"].is_object());
+        tell!(wrong, is_odd, "{i}: arguments are no object");
         open = calls.len();
     }
     tell!(wrong, open > 0, "end: {open} calls without results");

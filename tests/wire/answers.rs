@@ -28,10 +28,8 @@ fn chat(choice: Value, beside: Value) -> String {
 }
 
 fn said(word: &Value) -> String {
-    chat(
-        json!({"message": {"role": "assistant", "content": "hi"}, "finish_reason": word}),
-        json!({}),
-    )
+    let message = json!({"role": "assistant", "content": "hi"});
+    chat(json!({"message": message, "finish_reason": word}), json!({}))
 }
 
 fn refusal(result: Result<Answer>) -> (Option<&'static str>, Option<u16>, bool) {
@@ -169,10 +167,8 @@ fn nothing_for_a_reason_is_no_answer() {
     let malformed = candidate(thought(), "MALFORMED_FUNCTION_CALL");
     assert_eq!(refusal(malformed), (Some("MALFORMED_FUNCTION_CALL"), None, true));
     assert_eq!(candidate(json!([{"text": "half"}]), "SAFETY").unwrap().stop, Stop::Filtered);
-    assert_eq!(
-        candidate(json!([]), "SAFETY").unwrap_err().to_string(),
-        "read gemini answer: candidates[0]: nothing was answered (`SAFETY`)"
-    );
+    let expected = "read gemini answer: candidates[0]: nothing was answered (`SAFETY`)";
+    assert_eq!(candidate(json!([]), "SAFETY").unwrap_err().to_string(), expected);
     let blocked = gemini::answer(r#"{"candidates":[{"finishReason":"RECITATION"}]}"#);
     assert_eq!(refusal(blocked), (Some("RECITATION"), None, false));
     // What failed on the way is half an answer, whatever is there of it.
@@ -209,8 +205,7 @@ fn what_a_provider_says_of_an_error_can_be_had() {
 
 #[test]
 fn what_is_not_there_yet_is_no_empty_answer() {
-    let status =
-        |status: &str| responses::answer(json!({"status": status, "output": []}).to_string());
+    let status = |word: &str| responses::answer(json!({"status": word, "output": []}).to_string());
     for waiting in ["queued", "in_progress"] {
         assert_eq!(status(waiting).unwrap_err().kind(), ErrorKind::Unfinished);
     }
@@ -256,19 +251,15 @@ fn errors_in_place_of_messages_are_of_a_kind_of_their_own() {
             assert!(matches!(refused, ErrorKind::Refused { .. }), "{body}: {refused:?}");
         }
     }
-    let overloaded =
-        r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#;
+    let overloaded = r#"{"type":"error","error":{"type":"overloaded_error","message":"no"}}"#;
     assert_eq!(refusal(anthropic::answer(overloaded)), (Some("overloaded_error"), None, true));
     // Broken JSON, and JSON that is something else, are not.
     for other in ["{", "[]", "{}", r#"{"choices": [7]}"#] {
         assert_eq!(openai::answer(other).unwrap_err().kind(), ErrorKind::Codec, "{other}");
     }
     // A field that says that there is no error.
-    let fine = chat(
-        json!({"message": {"content": "hi"}}),
-        json!({"error": null, "base_resp": {"status_code": 0}}),
-    );
-    assert!(openai::answer(&fine).is_ok());
+    let no_error = json!({"error": null, "base_resp": {"status_code": 0}});
+    assert!(openai::answer(chat(json!({"message": {"content": "hi"}}), no_error)).is_ok());
 }
 
 /// OpenRouter's choices hold errors of the server behind it.
@@ -309,16 +300,14 @@ fn calls_without_index_or_id_are_as_many_as_they_are() {
         for (told, stream) in [list, streamed!(openai, chunks)] {
             let answer = stream.finish().unwrap();
             assert_shown(&told, &answer, "two calls");
-            let ids: Vec<_> = answer.message.tool_calls().map(|call| call.id.as_str()).collect();
-            assert_eq!(ids, ["call_chatcmpl-1_0", "call_chatcmpl-1_1"]);
-            let arguments: Vec<_> =
-                answer.message.tool_calls().map(|call| call.arguments.as_str()).collect();
-            assert_eq!(arguments, [r#"{"x":1}"#, r#"{"x":2}"#]);
+            let stored = answer.message.tool_calls().map(|it| (&*it.id, &*it.arguments));
+            let expected =
+                [("call_chatcmpl-1_0", r#"{"x":1}"#), ("call_chatcmpl-1_1", r#"{"x":2}"#)];
+            assert_eq!(stored.collect::<Vec<_>>(), expected);
         }
     }
     // A server that repeats the name in each piece means one call.
-    let piece =
-        |arguments: &str| calling(json!({"function": {"name": "a", "arguments": arguments}}));
+    let piece = |json: &str| calling(json!({"function": {"name": "a", "arguments": json}}));
     let (_, answer) = whole!(openai, [piece("{\"x\""), piece(":1}"), over("stop")]);
     assert_eq!(answer.message.tool_calls().count(), 1);
 }
@@ -326,8 +315,7 @@ fn calls_without_index_or_id_are_as_many_as_they_are() {
 /// Groq's `channel` became "analysis" 152 times over.
 #[test]
 fn texts_that_are_not_known_are_replaced() {
-    let piece =
-        |content: &str, channel: &str| delta(json!({"content": content, "channel": channel}));
+    let piece = |text: &str, channel: &str| delta(json!({"content": text, "channel": channel}));
     let pieces = [piece("a", "analysis"), piece("b", "analysis"), piece("c", "final")];
     let (_, answer) = whole!(openai, pieces.iter().chain([&over("stop")]));
     assert_eq!(answer.message.text(), "abc");
@@ -344,15 +332,12 @@ fn a_thought_in_blocks_is_one() {
     let thought = ["One", " and", " two."].map(block);
     let (told, answer) = whole!(openai, thought.iter().chain(&said));
     assert_eq!(reasoning(&told), "One and two.");
-    let thoughts: Vec<_> =
-        answer.message.reasoning().map(|thought| thought.text.as_str()).collect();
+    let thoughts: Vec<_> = answer.message.reasoning().map(|it| it.text.as_str()).collect();
     assert_eq!((thoughts, &*answer.message.text()), (vec!["One and two."], "Three."));
     let list = [Message::from(answer)];
     let content = json!([thinking("One and two."), {"type": "text", "text": "Three."}]);
-    assert_eq!(
-        json!(openai::Messages::of(&list).for_provider(Provider::Mistral)),
-        json!([{"role": "assistant", "content": content}])
-    );
+    let expected = json!([{"role": "assistant", "content": content}]);
+    assert_eq!(json!(openai::Messages::of(&list).for_provider(Provider::Mistral)), expected);
 }
 
 #[test]
@@ -386,10 +371,8 @@ fn what_was_not_streamed_is_shown_when_it_is_done() {
     }
     let (_, mut stream) = streamed!(responses, [piece("Bye.")]);
     let error = stream.push(&done(0, &item).to_string()).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "read responses stream: item: it does not say what its pieces said"
-    );
+    let expected = "read responses stream: item: it does not say what its pieces said";
+    assert_eq!(error.to_string(), expected);
     // Nothing is lost where the items never come.
     let (told, stream) =
         streamed!(responses, [piece("Hi."), json!({"type": "response.completed", "response": {}})]);
@@ -458,13 +441,8 @@ fn assert_broken(told: &[Event], answer: &Answer, whole: &Answer, name: &str) {
     assert_eq!(answer.stop, Stop::Broken, "{name}");
     assert!(answer.message.reasoning().all(|thought| thought.signature.is_some()), "{name}");
     for call in answer.message.tool_calls() {
-        assert!(
-            whole
-                .message
-                .tool_calls()
-                .any(|known| known.id == call.id && known.arguments == call.arguments),
-            "{name}"
-        );
+        let mut known = whole.message.tool_calls();
+        assert!(known.any(|it| it.id == call.id && it.arguments == call.arguments), "{name}");
     }
 }
 
@@ -640,10 +618,8 @@ fn done_behind_the_usage_is_an_end() {
 #[test]
 fn what_a_provider_has_found_is_a_source() {
     let told = |sources: &[wire::Citation]| {
-        let it = |it: &wire::Citation| {
-            [&it.url, &it.title, &it.text].map(|it| it.clone().unwrap_or_default())
-        };
-        sources.iter().map(it).collect::<Vec<_>>()
+        let sources = sources.iter().map(|it| [&it.url, &it.title, &it.text]);
+        sources.map(|it| it.map(|it| it.clone().unwrap_or_default())).collect::<Vec<_>>()
     };
     let source = |url: &str, title: &str, text: &str| [url, title, text].map(str::to_owned);
     let body = json!({"role": "assistant", "content": [
@@ -749,10 +725,8 @@ fn a_filtered_answer_and_one_that_is_an_object_are_read() {
         "content_filter_results": {"hate": {"filtered": true, "severity": "high"}}}]});
     let error = wire::answer(Provider::Azure, filtered).unwrap_err();
     let ErrorKind::Refused { code, retryable, .. } = error.kind() else { panic!("{error}") };
-    assert_eq!(
-        (code.map(|it| it.to_string()).as_deref(), retryable),
-        (Some("content_filter"), false)
-    );
+    let expected = (Some("content_filter"), false);
+    assert_eq!((code.map(|it| it.to_string()).as_deref(), retryable), expected);
     let error =
         openai::answer(json!({"choices": [{"finish_reason": "stop", "text": "Hi"}]})).unwrap_err();
     assert_eq!(error.to_string(), "read openai answer: choices[0].message: missing");
@@ -760,10 +734,8 @@ fn a_filtered_answer_and_one_that_is_an_object_are_read() {
     let body = json!({"choices": [{"finish_reason": "stop", "message":
         {"role": "assistant", "content": {"city": "Oslo", "days": 3}}}]});
     let answer = openai::answer(body).unwrap();
-    assert_eq!(
-        serde_json::from_str::<Value>(&answer.message.text()).unwrap(),
-        json!({"city": "Oslo", "days": 3})
-    );
+    let said: Value = serde_json::from_str(&answer.message.text()).unwrap();
+    assert_eq!(said, json!({"city": "Oslo", "days": 3}));
 }
 
 /// A gateway streamed the message under number 0, and ended with the reasoning at its place: the
@@ -772,16 +744,12 @@ fn a_filtered_answer_and_one_that_is_an_object_are_read() {
 fn an_item_is_told_once_wherever_it_stands() {
     let message = json!({"type": "message", "id": "m", "role": "assistant",
                          "content": [{"type": "output_text", "text": "Hello."}]});
-    let reasoning =
-        json!({"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "g"});
+    let thought = json!({"type": "reasoning", "id": "r", "summary": [], "encrypted_content": "g"});
     let search = json!({"type": "web_search_call", "id": "w", "status": "completed"});
-    let events = [
-        json!({"type": "response.output_item.done", "output_index": 0, "item": message}),
-        json!({"type": "response.output_item.done", "output_index": 0, "item": search}),
-        json!({"type": "response.completed", "response":
-               {"status": "completed", "output": [reasoning, search, message]}}),
-    ];
-    let (_, answer) = whole!(responses, &events);
+    let done = |item: &Value| json!({"type": "response.output_item.done", "output_index": 0, "item": item});
+    let response = json!({"status": "completed", "output": [thought, search, message]});
+    let end = json!({"type": "response.completed", "response": response});
+    let (_, answer) = whole!(responses, [done(&message), done(&search), end]);
     assert_eq!(answer.message.text(), "Hello.");
     assert_eq!(answer.message.reasoning().count(), 1);
     let body = sent(Provider::OpenAiResponses, answer);

@@ -19,7 +19,7 @@ use crate::golden::*;
 use crate::values::{self, compose};
 
 fn written(messages: &[Message]) -> Value {
-    serde_json::to_value(Messages::of(messages)).expect("serialising never fails")
+    json!(Messages::of(messages))
 }
 
 fn read(body: &Value) -> Vec<Message> {
@@ -36,15 +36,9 @@ fn the_base64_of_a_text_is_that_of_the_rfc() {
         let source = json!({"type": "text", "media_type": "text/plain", "data": text});
         json!({"messages": [{"role": "user", "content": [{"type": "document", "source": source}]}]})
     };
-    for (plain, base64) in [
-        ("f", "Zg=="),
-        ("fo", "Zm8="),
-        ("foo", "Zm9v"),
-        ("foob", "Zm9vYg=="),
-        ("fooba", "Zm9vYmE="),
-        ("foobar", "Zm9vYmFy"),
-        ("21 °C", "MjEgwrBD"),
-    ] {
+    let plain = ["f", "fo", "foo", "foob", "fooba", "foobar", "21 °C"];
+    let base64 = ["Zg==", "Zm8=", "Zm9v", "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy", "MjEgwrBD"];
+    for (plain, base64) in plain.into_iter().zip(base64) {
         let history = read(&body(plain));
         let source = history[0].media().next().map(|media| &media.source);
         assert_eq!(source, Some(&Source::Base64(base64.to_owned())));
@@ -90,20 +84,17 @@ fn parallel_calls_are_answered_by_messages_of_their_own() {
 fn signed_reasoning_keeps_its_place_and_its_bytes() {
     let history = read(&golden("anthropic", "thinking.json")["request"]);
     let ai = history[1].as_ai().expect("the model's message");
-    let kinds: Vec<_> = ai
-        .parts()
-        .iter()
-        .map(|part| match part {
-            AiPart::Reasoning(r) => r.signature.as_deref().unwrap_or("unsigned"),
-            AiPart::ToolCall(call) => &call.name,
-            AiPart::Content(Part::Other(_)) => "other",
-            AiPart::Content(_) => "content",
-            _ => "unknown",
-        })
-        .collect();
+    let kinds = ai.parts().iter().map(|part| match part {
+        AiPart::Reasoning(r) => r.signature.as_deref().unwrap_or("unsigned"),
+        AiPart::ToolCall(call) => &call.name,
+        AiPart::Content(Part::Other(_)) => "other",
+        AiPart::Content(_) => "content",
+        _ => "unknown",
+    });
     let first = "EqQBCgIYAhIM1gbcDa9GJwZA2b3hGgxBdjrkzLoky3dl1pkiMOYds+/=";
     let data = "EmwKAhgBEgy3va3pzix/LafPsn4aDFIT2Xlxh0L5L8rLVyIwxtE3";
-    assert_eq!(kinds, [first, data, "other", "other", "c2Vjb25k", "count"]);
+    let expected = [first, data, "other", "other", "c2Vjb25k", "count"];
+    assert_eq!(kinds.collect::<Vec<_>>(), expected);
     assert_eq!(ai.tool_calls().next().expect("a call").arguments, r#"{"what":"ants"}"#);
 }
 
@@ -152,19 +143,18 @@ fn what_the_api_refuses_is_not_written() {
         text: "said".to_owned(),
         extra: Map::from_iter([("openai".to_owned(), json!({"annotations": [1]}))]),
     };
+    let call = ToolCall::new("functions.look:0", "look", "{}").with_signature("gemini's");
+    let answer = [
+        AiPart::from(foreign("responses")),
+        foreign("gemini").into(),
+        Reasoning::new("unsigned").into(),
+        " ".into(),
+        Part::Text(annotated).into(),
+        call.into(),
+    ];
     let messages = [
         Message::user(" \n"),
-        AiMessage::from_parts([
-            AiPart::from(foreign("responses")),
-            AiPart::from(foreign("gemini")),
-            AiPart::from(Reasoning::new("unsigned")),
-            AiPart::from(" "),
-            AiPart::from(Part::Text(annotated)),
-            AiPart::from(
-                ToolCall::new("functions.look:0", "look", "{}").with_signature("gemini's"),
-            ),
-        ])
-        .into(),
+        AiMessage::from_parts(answer).into(),
         Message::tool("functions.look:0", "look", " "),
     ];
     let expected = json!([
@@ -215,7 +205,7 @@ fn the_cache_mark_stands_at_the_durable_boundary() {
     let history = [Message::user("one"), Message::ai("two"), Message::user("three")];
     let built = compose(&history, &[Message::user("Today is Friday.")]);
     let ephemeral = json!({"type": "ephemeral"});
-    let json = serde_json::to_value(anthropic::messages(&built).cache_prefix()).expect("no error");
+    let json = json!(anthropic::messages(&built).cache_prefix());
     let expected = json!([
         {"role": "user", "content": "one"},
         {"role": "assistant", "content": "two"},
@@ -226,22 +216,18 @@ fn the_cache_mark_stands_at_the_durable_boundary() {
     ]);
     assert_eq!(json, expected);
 
-    let json =
-        serde_json::to_value(anthropic::messages(&built).cache_prefix_1h()).expect("no error");
+    let json = json!(anthropic::messages(&built).cache_prefix_1h());
     let hour = json!({"type": "ephemeral", "ttl": "1h"});
     assert_eq!(json[2]["content"][0]["cache_control"], hour);
 }
 
 #[test]
 fn thinking_is_never_marked() {
-    let ai = AiMessage::from_parts([
-        AiPart::from("said"),
-        AiPart::from(Reasoning::new("hm").with_signature("sig")),
-    ]);
-    let only_thinking = AiMessage::from_parts([Reasoning::new("hm").with_signature("sig")]);
-    for messages in [vec![ai.clone().into()], vec![ai.into(), only_thinking.into()]] {
-        let messages: Vec<Message> = messages;
-        let json = serde_json::to_value(Messages::of(&messages).cache_prefix()).expect("no error");
+    let thinking = || Reasoning::new("hm").with_signature("sig");
+    let ai = Message::from(AiMessage::from_parts([AiPart::from("said"), thinking().into()]));
+    let only_thinking = AiMessage::from_parts([thinking()]).into();
+    for messages in [vec![ai.clone()], vec![ai, only_thinking]] {
+        let json = json!(Messages::of(&messages).cache_prefix());
         assert_eq!(json.to_string().matches("cache_control").count(), 1);
         assert_eq!(json[0]["content"][0]["cache_control"], json!({"type": "ephemeral"}));
     }
@@ -254,12 +240,12 @@ fn the_system_text_can_be_marked() {
     let system = anthropic::system(&built).expect("there is one");
     let expected =
         json!([{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]);
-    assert_eq!(serde_json::to_value(system.clone().cache()).expect("no error"), expected);
-    let hour = serde_json::to_value(system.cache_1h()).expect("no error");
+    assert_eq!(json!(system.clone().cache()), expected);
+    let hour = json!(system.cache_1h());
     assert_eq!(hour[0]["cache_control"]["ttl"], "1h");
 
     let both = [Message::system("one"), Message::user("hi"), Message::system("two")];
-    let both = serde_json::to_value(System::of(&both)).expect("no error");
+    let both = json!(System::of(&both));
     assert_eq!(both, json!([{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]));
     assert!(System::of(&[Message::user("hi"), Message::system(" ")]).is_none());
 }
@@ -291,14 +277,10 @@ fn unknown_fields_are_kept() {
     let history = read(&json);
     let Message::User(user) = &history[0] else { panic!("{history:?}") };
     assert_eq!(user.attributes()[ATTRIBUTE], json!({"when": 1}));
-    assert_eq!(
-        history[1].as_ai().expect("an answer").attributes()[ATTRIBUTE],
-        json!({"id": "msg_1"})
-    );
-    assert_eq!(
-        history[2].as_tool().expect("a result").attributes()[ATTRIBUTE],
-        json!({"seen": true})
-    );
+    let expected = json!({"id": "msg_1"});
+    assert_eq!(history[1].as_ai().expect("an answer").attributes()[ATTRIBUTE], expected);
+    let expected = json!({"seen": true});
+    assert_eq!(history[2].as_tool().expect("a result").attributes()[ATTRIBUTE], expected);
     let result = &written(&history)[2]["content"][0];
     assert_eq!(result, &json!({"type": "tool_result", "tool_use_id": "c", "seen": true}));
 }
@@ -360,15 +342,11 @@ fn expressible() -> impl Strategy<Value = Vec<Message>> {
                 let id = format!("toolu_{}", ids.next().unwrap_or_default());
                 let call = ToolCall { extra, ..ToolCall::new(&id, "look", arguments) };
                 parts.push(call.into());
-                let result = ToolMessage::new(id, "look", content).with_error(is_error);
-                results.push(Message::from(result));
+                results.push(ToolMessage::new(id, "look", content).with_error(is_error).into());
             }
-            let has_results = !results.is_empty();
+            let done = (ends && !results.is_empty()).then(|| Message::ai("Done."));
             messages.push(AiMessage::from_parts(parts).into());
-            messages.extend(results);
-            if has_results && ends {
-                messages.push(Message::ai("Done."));
-            }
+            messages.extend(results.into_iter().chain(done));
         }
         messages
     })
@@ -385,14 +363,10 @@ fn wrong_with(json: &Value) -> Vec<String> {
     }
     for turn in turns {
         let blank = |text: &Value| text.as_str().is_none_or(|text| text.trim().is_empty());
-        let Some(blocks) = turn["content"].as_array() else {
-            if blank(&turn["content"]) {
-                wrong.push(format!("a blank turn: {turn}"));
-            }
-            continue;
-        };
-        if blocks.is_empty() {
-            wrong.push("a turn without blocks".to_owned());
+        let no_blocks = Vec::new();
+        let blocks = turn["content"].as_array().unwrap_or(&no_blocks);
+        if blocks.is_empty() && blank(&turn["content"]) {
+            wrong.push(format!("a blank turn: {turn}"));
         }
         let is_result = |block: &Value| block["type"] == "tool_result";
         if !blocks.is_sorted_by_key(|block| !is_result(block)) {
@@ -432,11 +406,11 @@ counted! {
         temporaries in conversations::temporaries(),
     ) {
         let built = compose(&history, &temporaries);
-        let json = serde_json::to_value(anthropic::messages(&built)).expect("no error");
+        let json = json!(anthropic::messages(&built));
         prop_assert_eq!(wrong_with(&json), [""; 0]);
         let text = serde_json::to_string(&anthropic::messages(&built)).expect("no error");
         prop_assert_eq!(&serde_json::from_str::<Value>(&text).expect("it is JSON"), &json);
-        let marked = serde_json::to_value(anthropic::messages(&built).cache_prefix()).expect("no error");
+        let marked = json!(anthropic::messages(&built).cache_prefix());
         prop_assert!(marked.to_string().matches("cache_control").count() <= 1);
         // And it can be read.
         let read = anthropic::history(json.to_string());

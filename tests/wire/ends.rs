@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, unreachable_pub)] // a test that fails should say so
 
 use crate::setups::prompt_for;
+use std::iter::once;
 use std::time::{Duration, Instant};
 
+use crate::events::{begun, block, candidate, end, last, over, start, stop};
 use crate::shown::{assert_shown, read};
 use memory_prompt::wire::{Stop, Stream, anthropic};
 use memory_prompt::{ErrorKind, Message, Provider, ToolCall};
@@ -12,39 +14,27 @@ use serde_json::{Value, json};
 
 /// A stream that says "Hi", these reasons to stop, and that it is over.
 fn ending(provider: Provider, reasons: &[&str]) -> Vec<Value> {
-    let reasons = reasons.iter();
+    let words = reasons.iter();
     match provider {
         Provider::OpenAi => {
-            let chunk = |delta: Value, word: &str| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": word}]});
-            let first = chunk(json!({"role": "assistant", "content": "Hi"}), "");
-            [first].into_iter().chain(reasons.map(|word| chunk(json!({}), word))).collect()
+            let first = last(json!({"role": "assistant", "content": "Hi"}), "");
+            once(first).chain(words.map(|word| over(word))).collect()
         }
         Provider::Gemini => {
-            let chunk = |text: &str, word: &str| json!({"candidates": [{"content": {"parts": [{"text": text}]}, "finishReason": word}]});
-            let first = chunk("Hi", "");
-            [first].into_iter().chain(reasons.map(|word| chunk("", word))).collect()
+            let chunk = |text: &str, word: &str| candidate(json!([{"text": text}]), word);
+            once(chunk("Hi", "")).chain(words.map(|word| chunk("", word))).collect()
         }
         Provider::Anthropic => {
-            let delta =
-                |word: &&str| json!({"type": "message_delta", "delta": {"stop_reason": word}});
-            let block = json!({"type": "text", "text": "Hi"});
-            let first = [
-                json!({"type": "message_start", "message": {"id": "m"}}),
-                json!({"type": "content_block_start", "index": 0, "content_block": block}),
-                json!({"type": "content_block_stop", "index": 0}),
-            ];
-            let last = json!({"type": "message_stop"});
-            first.into_iter().chain(reasons.map(delta)).chain([last]).collect()
+            let said = block(0, json!({"type": "text", "text": "Hi"}));
+            let [_, over] = end("");
+            let words = words.map(|word| end(word)[0].clone());
+            let first = [start(json!({"id": "m"})), said, stop(0)];
+            first.into_iter().chain(words).chain([over]).collect()
         }
         Provider::Ollama => {
             let line = |text: &str, word: &str, done: bool| json!({"message": {"content": text}, "done_reason": word, "done": done});
-            let first = line("Hi", "", false);
-            let last = line("", "", true);
-            [first]
-                .into_iter()
-                .chain(reasons.map(|word| line("", word, false)))
-                .chain([last])
-                .collect()
+            let words = words.map(|word| line("", word, false));
+            once(line("Hi", "", false)).chain(words).chain([line("", "", true)]).collect()
         }
         other => panic!("{other:?}"),
     }
@@ -74,8 +64,8 @@ fn of_several_reasons_the_gravest_counts_in_any_order() {
                     ];
                     for order in orders {
                         let name = format!("{provider:?}: {order:?}");
-                        let (told, answer) =
-                            read(provider, &ending(provider, &order.map(|word| *word)));
+                        let pieces = ending(provider, &order.map(|word| *word));
+                        let (told, answer) = read(provider, &pieces);
                         let answer = answer.unwrap();
                         assert_eq!(answer.stop_word.as_deref(), Some(*gravest), "{name}");
                         assert_shown(&told, &answer, &name);
@@ -100,9 +90,8 @@ fn a_failure_weighs_more_than_any_reason() {
 /// Calls that come behind a reason were stored, and `Event::Done` had said that there are none.
 #[test]
 fn calls_behind_a_reason_are_told() {
-    let chunk = |part: Value| json!({"candidates": [{"content": {"parts": [part]}, "finishReason": "STOP"}]});
     let call = json!({"functionCall": {"name": "look", "args": {}}});
-    let pieces = [chunk(json!({"text": "Hi"})), chunk(call)];
+    let pieces = [json!([{"text": "Hi"}]), json!([call])].map(|parts| candidate(parts, "STOP"));
     let (told, answer) = read(Provider::Gemini, &pieces);
     let answer = answer.unwrap();
     assert_eq!(answer.stop, Stop::Calls);
@@ -113,17 +102,18 @@ fn calls_behind_a_reason_are_told() {
 /// over.
 #[test]
 fn whatever_stands_behind_the_end_spoils_nothing() {
+    let content = json!([{"type": "output_text", "text": "Hi"}]);
+    let item = json!({"type": "message", "role": "assistant", "content": content});
+    let response = json!({"status": "completed", "output": [item]});
+    let whole = json!({"type": "response.completed", "response": response});
     let over = [
         (Provider::OpenAi, ending(Provider::OpenAi, &["stop"]), "[DONE]"),
         (Provider::Anthropic, ending(Provider::Anthropic, &["end_turn"]), ""),
         (Provider::Ollama, ending(Provider::Ollama, &["stop"]), ""),
-        (Provider::OpenAiResponses, responses_whole(), ""),
+        (Provider::OpenAiResponses, vec![whole], ""),
     ];
     for (provider, pieces, end) in over {
-        let mut stream = Stream::of(provider);
-        for piece in &pieces {
-            stream.push(&piece.to_string()).unwrap();
-        }
+        let mut stream = begun(provider, &pieces);
         stream.push(end).unwrap();
         for junk in [
             "}{",
@@ -140,14 +130,6 @@ fn whatever_stands_behind_the_end_spoils_nothing() {
     }
 }
 
-fn responses_whole() -> Vec<Value> {
-    let content = json!([{"type": "output_text", "text": "Hi"}]);
-    let item = json!({"type": "message", "role": "assistant", "content": content});
-    vec![
-        json!({"type": "response.completed", "response": {"status": "completed", "output": [item]}}),
-    ]
-}
-
 /// Before the end an error is one, and so is one behind a `[DONE]` that ends nothing.
 #[test]
 fn an_error_before_the_end_is_one() {
@@ -155,10 +137,7 @@ fn an_error_before_the_end_is_one() {
     for before in [&["stop"][..], &[]] {
         for done in ["", "[DONE]"] {
             if before.is_empty() || done.is_empty() {
-                let mut stream = Stream::of(Provider::OpenAi);
-                for piece in ending(Provider::OpenAi, before) {
-                    stream.push(&piece.to_string()).unwrap();
-                }
+                let mut stream = begun(Provider::OpenAi, &ending(Provider::OpenAi, before));
                 stream.push(done).unwrap();
                 let kind = stream.push(error).unwrap_err().kind();
                 assert!(matches!(kind, ErrorKind::Refused { retryable: true, .. }), "{kind:?}");
@@ -230,14 +209,14 @@ fn arguments_are_an_object_for_all_or_for_none() {
         // A format that holds an object.
         let losses = anthropic::Messages::of(&messages).losses();
         assert_eq!(losses.is_empty(), is_object, "written: {arguments}");
-        let written = serde_json::to_value(anthropic::Messages::of(&messages)).unwrap();
+        let written = json!(anthropic::Messages::of(&messages));
         let is_stopgap = written[1]["content"][0]["input"]["arguments"] == arguments;
         assert_eq!(is_stopgap, !is_object, "written: {arguments}");
         // A stream that broke off behind them.
         let function = json!({"name": "look", "arguments": arguments});
         let calls = json!([{"index": 0, "id": "c", "function": function}]);
-        let mut stream = Stream::of(Provider::OpenAi);
-        stream.push(&json!({"choices": [{"delta": {"tool_calls": calls}}]}).to_string()).unwrap();
+        let stream =
+            begun(Provider::OpenAi, [&json!({"choices": [{"delta": {"tool_calls": calls}}]})]);
         assert_eq!(stream.broken().message.has_tool_calls(), is_object, "kept: {arguments}");
     }
 }

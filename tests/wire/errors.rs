@@ -3,46 +3,46 @@
 use memory_prompt::wire::{anthropic, gemini, langchain4j, ollama, openai, responses};
 use memory_prompt::{Error, ErrorKind, Message, ToolCall};
 
-/// Each row of `table` is what comes and, behind `=>`, what is said of it when it is read.
-fn assert_said(what: &str, table: &str, read: impl Fn(&str) -> Vec<Error>) {
-    for row in table.lines().filter(|row| row.contains("=>")) {
-        let (document, expected) = row.split_once("=> ").unwrap();
-        let errors = read(document.trim());
+/// Each row of `table` is what comes and, behind `=>`, what is said of it when it is read as the
+/// line above the rows says: a `history`, an `answer` or a `stream`.
+fn assert_said(format: &str, table: &str, read: impl Fn(&str, &str) -> Vec<Error>) {
+    let mut kind = "";
+    for row in table.lines().map(str::trim).filter(|row| !row.is_empty()) {
+        let Some((document, expected)) = row.split_once("=> ") else {
+            kind = row;
+            continue;
+        };
+        let errors = read(kind, document.trim());
         let is_codec = errors.iter().all(|error| error.kind() == ErrorKind::Codec);
-        assert!(is_codec || !what.ends_with("history"), "{what}: {row}");
+        assert!(is_codec || kind != "history", "{format}: {row}");
         let said: Vec<_> = errors.iter().map(ToString::to_string).collect();
-        let expected = expected.split(" & ").map(|error| format!("read {what}: {error}"));
-        assert_eq!(said, expected.collect::<Vec<_>>(), "{what}: {row}");
+        let expected = expected.split(" & ").map(|error| format!("read {format} {kind}: {error}"));
+        assert_eq!(said, expected.collect::<Vec<_>>(), "{row}");
     }
 }
 
 /// The events of a stream stand in one row with `&` between them; one that is refused at no event
 /// is refused at its end.
-macro_rules! streams {
+macro_rules! says_where {
     ($format:ident, $table:expr) => {
-        assert_said(concat!(stringify!($format), " stream"), $table, |events| {
-            let mut stream = $format::Stream::new();
-            let errors = events.split('&').filter_map(|event| stream.push(event.trim()).err());
-            let errors: Vec<_> = errors.collect();
-            let last = stream.finish().expect_err(events);
-            if errors.is_empty() { vec![last] } else { errors }
+        assert_said(stringify!($format), $table, |kind, document| match kind {
+            "history" => vec![$format::history(document).expect_err(document)],
+            "answer" => vec![$format::answer(document).expect_err(document)],
+            _ => {
+                let mut stream = $format::Stream::new();
+                let errors = document.split('&').filter_map(|it| stream.push(it.trim()).err());
+                let errors: Vec<_> = errors.collect();
+                let last = stream.finish().expect_err(document);
+                if errors.is_empty() { vec![last] } else { errors }
+            }
         })
-    };
-}
-
-macro_rules! documents {
-    ($format:ident, $read:ident, $table:expr) => {
-        let what = concat!(stringify!($format), " ", stringify!($read));
-        assert_said(what, $table, |document| vec![$format::$read(document).expect_err(document)])
     };
 }
 
 #[test]
 fn openai_says_where() {
-    documents!(
-        openai,
-        history,
-        r#"
+    let table = r#"
+        history
         [ => not valid JSON at line 1 column 1
         7 => expected an object, found a number
         {} => messages: missing
@@ -58,12 +58,7 @@ fn openai_says_where() {
         [{"role": "assistant", "tool_calls": [{"function": {"name": "t", "arguments": 7}}]}] => messages[0].tool_calls[0].function.arguments: expected a string, found a number
         [{"role": "system", "content": [{"type": "image_url"}]}] => messages[0].content[0].type: expected `text`
         [{"role": "tool", "content": ""}] => messages[0].tool_call_id: missing
-    "#
-    );
-    documents!(
-        openai,
-        answer,
-        r#"
+        answer
         {} => choices: missing
         {"choices": {}} => choices: expected an array, found an object
         {"choices": []} => choices: expected exactly one choice
@@ -71,27 +66,21 @@ fn openai_says_where() {
         {"choices": [{}]} => choices[0].message: missing
         {"role": "user", "content": "x"} => role: expected `assistant`
         {"error": {"message": "slow down", "code": 429}} => error: the provider answered an error (429)
-    "#
-    );
-    streams!(
-        openai,
-        r#"
+        stream
         { => not valid JSON at line 1 column 1
         {"error": {"message": "overloaded"}} => error: the provider answered an error
         {"choices": [{"index": 1, "delta": {}}]} => choices[0].index: expected one choice, numbered 0
         {"choices": [{"delta": {"tool_calls": [{"index": -1}]}}]} => choices[0].delta.tool_calls[0].index: expected an index, found a number
         data: {"choices": [{"delta": {"content": "Hel"}}]} &  & {"choices": [{"delta": {"content": 7}}]} => choices[0].delta.content: expected a string, found a number
         {"choices": [{"delta": {"content": "Hel"}}]} => it broke off before the answer was complete
-    "#
-    );
+    "#;
+    says_where!(openai, table);
 }
 
 #[test]
 fn responses_says_where() {
-    documents!(
-        responses,
-        history,
-        r#"
+    let table = r#"
+        history
         { => not valid JSON at line 1 column 1
         7 => expected an object, found a number
         {} => input: missing
@@ -106,35 +95,25 @@ fn responses_says_where() {
         [{"role": "assistant", "content": [{"type": "output_text"}]}] => input[0].content[0].text: missing
         [{"type": "function_call", "name": "t"}] => input[0].call_id: missing
         [{"type": "function_call_output", "call_id": "c", "output": 7}] => input[0].output: expected a string or an array, found a number
-    "#
-    );
-    documents!(
-        responses,
-        answer,
-        r#"
+        answer
         {} => output: missing
         {"error": {"code": "server_error", "message": "sorry"}, "output": []} => error: the provider answered an error (`server_error`)
         {"output": [{}]} => output[0].type: missing
         {"output": [{"type": "function_call_output", "output": "x"}]} => output[0].call_id: missing
-    "#
-    );
-    streams!(
-        responses,
-        r#"
+        stream
         {"type": "error", "message": "overloaded", "code": null} => the provider answered an error
         {"type": "response.failed", "response": {"error": {"message": "sorry"}}} => response.error: the provider answered an error
         {"type": "response.output_item.done", "output_index": "x", "item": {}} => output_index: expected an index, found a string
         {"type": "response.output_text.delta", "delta": "Hel"} & {"type": "response.of_the_future", "delta": 7} => it broke off before the answer was complete
-    "#
-    );
+    "#;
+    says_where!(responses, table);
 }
 
 #[test]
 fn anthropic_says_where() {
-    documents!(
-        anthropic,
-        history,
-        r#"
+    // The first stream panicked.
+    let table = r#"
+        history
         { => not valid JSON at line 1 column 1
         3 => expected an object, found a number
         {} => messages: missing
@@ -151,19 +130,11 @@ fn anthropic_says_where() {
         [{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"b","input":"{}"}]}] => messages[0].content[0].input: expected an object, found a string
         {"system":[{"type":"image"}],"messages":[]} => system[0].type: expected `text`
         [{"role":"user","when":1,"content":[{"type":"tool_result","tool_use_id":"c"}]}] => messages[0]: a field that is not known
-    "#
-    );
-    documents!(
-        anthropic,
-        answer,
-        r#"
+        answer
         {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}} => error: the provider answered an error (`overloaded_error`)
         {"role":"user","content":"x"} => role: expected `assistant`
         {"content":[{"type":"thinking"}]} => content[0].thinking: missing
-    "#
-    );
-    // The first one panicked.
-    let table = r#"
+        stream
         {"type":"message_start","message":false} => message: expected an object, found a boolean
         {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}} => `content_block_start` came before `message_start`
         START & START => a second `message_start`
@@ -176,15 +147,13 @@ fn anthropic_says_where() {
     "#;
     let start = r#"{"type":"message_start","message":{}}"#;
     let tool = r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"c","name":"t","input":{}}}"#;
-    streams!(anthropic, &table.replace("START", start).replace("TOOL", tool));
+    says_where!(anthropic, &table.replace("START", start).replace("TOOL", tool));
 }
 
 #[test]
 fn gemini_says_where() {
-    documents!(
-        gemini,
-        history,
-        r#"
+    let table = r#"
+        history
         { => not valid JSON at line 1 column 1
         3 => expected an object, found a number
         {} => contents: missing
@@ -199,38 +168,27 @@ fn gemini_says_where() {
         [{"parts":[{"functionResponse":{"name":"t","response":"x"}}]}] => contents[0].parts[0].functionResponse.response: expected an object, found a string
         [{"parts":[{"inlineData":{"mimeType":"image/png"}}]}] => contents[0].parts[0].inlineData.data: missing
         {"systemInstruction":{"parts":[{"inlineData":{}}]},"contents":[]} => systemInstruction.parts[0].text: missing
-    "#
-    );
-    documents!(
-        gemini,
-        answer,
-        r#"
+        answer
         {"error":{"code":503,"message":"The model is overloaded.","status":"UNAVAILABLE"}} => error: the provider answered an error (`UNAVAILABLE`, 503)
         {} => candidates: missing
         {"promptFeedback":{"blockReason":"SAFETY"}} => promptFeedback: nothing was answered (`SAFETY`)
         {"candidates":[{"content":{}},{"content":{}}]} => candidates[1]: a second candidate: choose one
         {"role":"user","parts":[]} => role: expected `model`
         {"candidates":[{"content":{"parts":[{"text":1}]}}]} => candidates[0].content.parts[0].text: expected a string, found a number
-    "#
-    );
-    streams!(
-        gemini,
-        r#"
+        stream
         {"error":{"code":503,"message":"The model is overloaded.","status":"UNAVAILABLE"}} => error: the provider answered an error (`UNAVAILABLE`, 503)
         {"promptFeedback":{"blockReason":"SAFETY"}} => promptFeedback: nothing was answered (`SAFETY`)
         {"candidates":[{"content":{}},{"content":{}}]} => candidates[1]: a second candidate: choose one
         {"candidates":[{"content":{"parts":[{"text":1}]}}]} => candidates[0].content.parts[0].text: expected a string, found a number
         {"candidates":[{"content":{"parts":[{"text":"a"}]}}]} => it broke off before the answer was complete
-    "#
-    );
+    "#;
+    says_where!(gemini, table);
 }
 
 #[test]
 fn ollama_says_where() {
-    documents!(
-        ollama,
-        history,
-        r#"
+    let table = r#"
+        history
         => not valid JSON at line 1 column 0
         7 => expected an object, found a number
         {} => messages: missing
@@ -241,32 +199,21 @@ fn ollama_says_where() {
         [{"role": "user", "images": [7]}] => messages[0].images[0]: expected a string, found a number
         [{"role": "assistant", "tool_calls": [{}]}] => messages[0].tool_calls[0].function: missing
         [{"role": "assistant", "tool_calls": [{"function": {"name": "t", "arguments": []}}]}] => messages[0].tool_calls[0].function.arguments: expected an object, found an array
-    "#
-    );
-    documents!(
-        ollama,
-        answer,
-        r#"
+        answer
         {} => message: missing
         {"error": "model not found"} => error: the provider answered an error
         {"message": {"role": "user"}} => message.role: expected `assistant`
-    "#
-    );
-    streams!(
-        ollama,
-        r#"
+        stream
         {"error": "overloaded"} & {"message": 7} => error: the provider answered an error & message: expected an object, found a number
         {"message": {"content": "Hel"}} &  => it broke off before the answer was complete
-    "#
-    );
+    "#;
+    says_where!(ollama, table);
 }
 
 #[test]
 fn langchain4j_says_where() {
-    documents!(
-        langchain4j,
-        history,
-        r#"
+    let table = r#"
+        history
         { => not valid JSON at line 1 column 1
         3 => expected an object, found a number
         {} => type: missing
@@ -282,8 +229,10 @@ fn langchain4j_says_where() {
         [{"type":"AI","toolExecutionRequests":[{"name":"t","arguments":{}}]}] => messages[0].toolExecutionRequests[0].arguments: expected a string, found an object
         [{"type":"AI","attributes":[]}] => messages[0].attributes: expected an object, found an array
         [{"type":"TOOL_EXECUTION_RESULT","text":"x","isError":"no"}] => messages[0].isError: expected a boolean, found a string
-    "#
-    );
+    "#;
+    assert_said("langchain4j", table, |_, document| {
+        vec![langchain4j::history(document).expect_err(document)]
+    });
 }
 
 /// An index that no list could hold costs nothing.

@@ -2,7 +2,7 @@
 
 #![allow(clippy::needless_pass_by_value)] // `json!` in the place of an argument
 
-use memory_prompt::wire::{Answer, Request};
+use memory_prompt::wire::{self, Answer, Request};
 use memory_prompt::{Message, Provider};
 use serde_json::{Value, json};
 
@@ -31,6 +31,18 @@ macro_rules! whole {
     }};
 }
 pub(crate) use whole;
+
+/// A stream of which these pieces have come.
+pub(crate) fn begun<'a>(
+    provider: Provider,
+    pieces: impl IntoIterator<Item = &'a Value>,
+) -> wire::Stream {
+    let mut stream = wire::Stream::of(provider);
+    for piece in pieces {
+        stream.push(&piece.to_string()).unwrap();
+    }
+    stream
+}
 
 // --- Claude ----------------------------------------------------------------------------------
 

@@ -58,12 +58,8 @@ fn an_error_in_place_of_events_is_read() {
 
 #[test]
 fn a_text_that_is_too_long_is_an_error_and_the_next_one_is_read() {
-    let body = format!(
-        "data: {}\n\ndata: {}\ndata: {}\n\ndata: ok\n\n",
-        "x".repeat(90),
-        "y".repeat(9),
-        "z".repeat(9)
-    );
+    let (x, y, z) = ("x".repeat(90), "y".repeat(9), "z".repeat(9));
+    let body = format!("data: {x}\n\ndata: {y}\ndata: {z}\n\ndata: ok\n\n");
     for size in [1, 7, 1000] {
         let mut frames = Frames::sse().with_limit(16);
         let mut texts = Vec::new();

@@ -19,7 +19,7 @@ use crate::golden::*;
 use crate::values::{self, compose, under};
 
 fn written(messages: &[Message]) -> Value {
-    serde_json::to_value(Contents::of(messages)).expect("serialising never fails")
+    json!(Contents::of(messages))
 }
 
 fn read(body: &Value) -> Vec<Message> {
@@ -86,12 +86,9 @@ fn snake_case_is_read_too() {
 
 #[test]
 fn signed_parts_of_a_stream_stay_apart() {
-    let begins = [
-        json!([{"text": "a", "thoughtSignature": "1"}]),
-        json!([{"text": "b"}]),
-        json!([{"text": "c"}]),
-    ];
-    let ends = candidate(json!([{"text": "", "thoughtSignature": "2"}]), "STOP");
+    let signed = |text, signature| json!([{"text": text, "thoughtSignature": signature}]);
+    let begins = [signed("a", "1"), json!([{"text": "b"}]), json!([{"text": "c"}])];
+    let ends = candidate(signed("", "2"), "STOP");
     let chunks = begins.map(|parts| candidate(parts, Value::Null));
     let (_, stream) = streamed!(gemini, chunks.iter().chain([&ends]));
     let expected = json!([
@@ -101,16 +98,13 @@ fn signed_parts_of_a_stream_stay_apart() {
 }
 
 /// A stream of one answer, and what was shown of it.
-fn streamed(parts: &[Value], reason: &Value) -> (Stream, Vec<Event>) {
-    let (mut stream, mut told) = (Stream::new(), Vec::new());
-    for (i, part) in parts.iter().enumerate() {
-        let reason = if i + 1 == parts.len() { reason.clone() } else { Value::Null };
-        let candidate =
-            json!({"content": {"role": "model", "parts": [part]}, "finishReason": reason});
-        let chunk = json!({"candidates": [candidate], "responseId": "r"});
-        told.extend(stream.push(&chunk.to_string()).expect("nothing is wrong"));
-    }
-    (stream, told)
+fn streamed(parts: &[Value], reason: &Value) -> (Vec<Event>, Stream) {
+    let chunks = parts.iter().enumerate().map(|(i, part)| {
+        let reason = if i + 1 == parts.len() { reason } else { &Value::Null };
+        let content = json!({"role": "model", "parts": [part]});
+        json!({"candidates": [{"content": content, "finishReason": reason}], "responseId": "r"})
+    });
+    streamed!(gemini, chunks)
 }
 
 /// Arguments that came in pieces could not be read: where a request asks for them, the whole answer
@@ -122,7 +116,7 @@ fn arguments_that_come_in_pieces_are_one_object() {
         let piece = json!({"jsonPath": path, key: value, "willContinue": on});
         call(json!({"partialArgs": [piece], "willContinue": true}))
     };
-    let parts = [
+    let mut parts = vec![
         json!({"functionCall": {"name": "now"}, "thoughtSignature": "s"}),
         call(json!({"name": "cook", "willContinue": true})),
         piece("$.dish.steps[0]", "stringValue", json!("Boil"), true),
@@ -138,10 +132,8 @@ fn arguments_that_come_in_pieces_are_one_object() {
         call(json!({"name": "look", "willContinue": true})),
     ];
     // The path of two names is none that leads to one value.
-    let broken = json!({"candidates": [{"content": {"parts": [parts[7]]}}]}).to_string();
-    let parts: Vec<_> =
-        parts.iter().enumerate().filter(|(i, _)| *i != 7).map(|(_, part)| part.clone()).collect();
-    let (stream, told) = streamed(&parts, &json!("STOP"));
+    let broken = json!({"candidates": [{"content": {"parts": [parts.remove(7)]}}]}).to_string();
+    let (told, stream) = streamed(&parts, &json!("STOP"));
     let answer = stream.finish().expect("whole");
     shown::assert_shown(&told, &answer, "pieces");
     let calls: Vec<_> = answer.message.tool_calls().collect();
@@ -155,15 +147,13 @@ fn arguments_that_come_in_pieces_are_one_object() {
 
     // A stream that breaks off within a call keeps what was whole before.
     for cut in 2..parts.len() - 2 {
-        let (stream, _) = streamed(&parts[..cut], &Value::Null);
-        let kept = stream.broken().message;
+        let kept = streamed(&parts[..cut], &Value::Null).1.broken().message;
         assert_eq!(kept.tool_calls().count(), if cut < 10 { 1 } else { 2 }, "{cut}");
     }
-    let (mut stream, _) = streamed(&parts[..2], &Value::Null);
+    let (_, mut stream) = streamed(&parts[..2], &Value::Null);
     assert!(stream.push(&broken).is_err());
     let mut push = |path: &str| {
-        let piece = json!({"functionCall": {"partialArgs": [{"jsonPath": path, "stringValue": "x"}],
-            "willContinue": true}});
+        let piece = piece(path, "stringValue", json!("x"), false);
         let chunk = json!({"candidates": [{"content": {"parts": [piece]}}]}).to_string();
         stream.push(&chunk).map_err(|error| error.to_string())
     };
@@ -189,8 +179,7 @@ fn calls_that_gemini_did_not_make_can_be_marked() {
         Message::ai_calls([ToolCall::new("c3", "t", "{}").with_signature("real")]),
         Message::tool("c3", "t", "3"),
     ];
-    let json =
-        serde_json::to_value(Contents::of(&messages).skip_missing_signatures()).expect("no error");
+    let json = json!(Contents::of(&messages).skip_missing_signatures());
     assert_eq!(json[1]["parts"][0]["thoughtSignature"], "skip_thought_signature_validator");
     assert_eq!(json[1]["parts"][1].get("thoughtSignature"), None);
     assert_eq!(json[3]["parts"][0]["thoughtSignature"], "real");
@@ -260,10 +249,8 @@ fn what_others_signed_is_not_sent() {
     ]}]);
     assert_eq!(written(&messages), expected);
     let refused = Contents::of(&messages).strict().expect_err("one is left out");
-    assert_eq!(
-        refused.to_string(),
-        "write gemini contents: messages[0].parts[0]: another provider's reasoning is not supported by this format"
-    );
+    let expected = "write gemini contents: messages[0].parts[0]: another provider's reasoning is not supported by this format";
+    assert_eq!(refused.to_string(), expected);
     // And the other way round.
     let thought = gemini::answer(
         r#"{"role":"model","parts":[
@@ -274,7 +261,7 @@ fn what_others_signed_is_not_sent() {
     let thought = Message::from(thought);
     let theirs = wire::anthropic::Messages::of([&thought]);
     let expected = json!([{"role": "assistant", "content": [{"type": "text", "text": "said"}]}]);
-    assert_eq!(serde_json::to_value(theirs).expect("no error"), expected);
+    assert_eq!(json!(theirs), expected);
 }
 
 // --- placeholders and strictness -------------------------------------------------------------
@@ -317,9 +304,9 @@ fn results_without_ids_answer_the_calls_of_their_name_in_order() {
         {"role": "model", "parts": [call("a"), call("b"), call("a"), {"functionCall": {"id": "x", "name": "a"}}]},
         {"parts": [result("b", None), result("a", None), result("a", Some("x")), result("a", None), result("a", None)]},
     ]));
-    let ids: Vec<_> =
-        history.iter().filter_map(Message::as_tool).map(ToolMessage::call_id).collect();
-    assert_eq!(ids, ["call_1_1", "call_1_0", "x", "call_1_2", "result_2_4"]);
+    let ids = history.iter().filter_map(Message::as_tool).map(ToolMessage::call_id);
+    let expected = ["call_1_1", "call_1_0", "x", "call_1_2", "result_2_4"];
+    assert_eq!(ids.collect::<Vec<_>>(), expected);
 }
 
 #[test]
@@ -401,48 +388,31 @@ fn expressible() -> impl Strategy<Value = Vec<Message>> {
     let turn = (user, proptest::collection::vec(ai_part, 1..4), calls, any::<bool>());
     proptest::collection::vec(turn, 1..5).prop_map(|turns| {
         let mut messages = vec![Message::system("Be brief.")];
+        let mut at = 0_usize;
         for (i, (user, mut parts, calls, ends)) in turns.into_iter().enumerate() {
             messages.push(Message::user(user));
-            let mut results = Vec::new();
-            let mut made_up = 0;
+            let (mut results, mut made_up) = (Vec::new(), 0..);
             for (j, ((arguments, mut extra, signature), content, is_error, named)) in
                 calls.into_iter().enumerate()
             {
                 // A call that came without an id is read again with the same made-up one.
-                let id = if named { format!("fc_{i}_{j}") } else { format!("call_{{}}_{made_up}") };
-                if !named {
-                    made_up += 1;
+                let id = if named {
+                    format!("fc_{i}_{j}")
+                } else {
                     let kept = extra.entry("gemini").or_insert_with(|| json!({}));
                     kept["functionCall"] = json!({"id": null});
-                }
+                    format!("call_{}_{}", at + 1, made_up.next().unwrap())
+                };
                 let name = format!("look{j}");
-                parts.push(
-                    ToolCall { extra, signature, ..ToolCall::new(&id, &name, arguments) }.into(),
-                );
-                results.push((id, name, content, is_error));
+                let call = ToolCall { extra, signature, ..ToolCall::new(&id, &name, arguments) };
+                parts.push(call.into());
+                results.push(ToolMessage::new(id, name, content).with_error(is_error).into());
             }
-            let has_results = !results.is_empty();
-            let at = messages
-                .iter()
-                .fold((0, false), |(n, tools), m| match m {
-                    Message::System(_) => (n, false),
-                    Message::Tool(_) if tools => (n, true),
-                    m => (n + 1, m.is_tool()),
-                })
-                .0;
-            let named = |id: &str| id.replace("{}", &at.to_string());
-            for part in &mut parts {
-                if let AiPart::ToolCall(call) = part {
-                    call.id = named(&call.id);
-                }
-            }
+            let done = (ends && !results.is_empty()).then(|| Message::ai("Done."));
+            // All results are one entry.
+            at += 2 + usize::from(!results.is_empty()) + usize::from(done.is_some());
             messages.push(AiMessage::from_parts(parts).into());
-            messages.extend(results.into_iter().map(|(id, name, content, is_error)| {
-                ToolMessage::new(named(&id), name, content).with_error(is_error).into()
-            }));
-            if has_results && ends {
-                messages.push(Message::ai("Done."));
-            }
+            messages.extend(results.into_iter().chain(done));
         }
         messages
     })
@@ -450,16 +420,8 @@ fn expressible() -> impl Strategy<Value = Vec<Message>> {
 
 /// What the reference demands of `contents`, as far as a wire format is answerable for it.
 fn wrong_with(json: &Value) -> Vec<String> {
-    const DATA: [&str; 8] = [
-        "text",
-        "inlineData",
-        "fileData",
-        "functionCall",
-        "functionResponse",
-        "executableCode",
-        "newKind",
-        "odd",
-    ];
+    const DATA: &str =
+        "text inlineData fileData functionCall functionResponse executableCode newKind odd";
     let mut wrong = Vec::new();
     let entries = json.as_array().expect("an array");
     for entry in entries {
@@ -468,33 +430,26 @@ fn wrong_with(json: &Value) -> Vec<String> {
             wrong.push("an entry without parts".to_owned());
         }
         for part in parts {
-            let kinds = DATA.iter().filter(|kind| part.get(**kind).is_some()).count();
-            let is_kept = part["type"] == "odd";
-            if kinds != 1 && !is_kept
-                || part["text"] == "" && part.get("thoughtSignature").is_none()
-            {
+            let kinds = DATA.split(' ').filter(|kind| part.get(kind).is_some()).count();
+            let is_blank = part["text"] == "" && part.get("thoughtSignature").is_none();
+            if kinds != 1 && part["type"] != "odd" || is_blank {
                 wrong.push(format!("a bad part: {part}"));
             }
-            if part
-                .get("functionResponse")
-                .is_some_and(|r| !r["response"].is_object() || !r["name"].is_string())
-            {
+            let is_bad = |it: &Value| !it["response"].is_object() || !it["name"].is_string();
+            if part.get("functionResponse").is_some_and(is_bad) {
                 wrong.push(format!("a bad response: {part}"));
             }
         }
     }
-    for pair in entries.windows(2) {
-        if pair[0]["role"] == "model" && pair[1]["role"] == "model" {
+    for pair in entries.windows(2).filter(|pair| pair[0]["role"] == "model") {
+        if pair[1]["role"] == "model" {
             wrong.push("two answers in a row".to_owned());
         }
         let count = |entry: &Value, key: &str| {
-            entry["parts"]
-                .as_array()
-                .map_or(0, |p| p.iter().filter(|p| p.get(key).is_some()).count())
+            let parts = entry["parts"].as_array().into_iter().flatten();
+            parts.filter(|part| part.get(key).is_some()).count()
         };
-        if pair[0]["role"] == "model"
-            && count(&pair[0], "functionCall") != count(&pair[1], "functionResponse")
-        {
+        if count(&pair[0], "functionCall") != count(&pair[1], "functionResponse") {
             wrong.push(format!("calls and results differ: {pair:?}"));
         }
     }
@@ -529,7 +484,7 @@ counted! {
         // A temporary result of nobody's is sent as it is.
         let temporaries: Vec<_> = temporaries.into_iter().filter(Message::is_user).collect();
         let built = compose(&history, &temporaries);
-        let json = serde_json::to_value(gemini::contents(&built)).expect("no error");
+        let json = json!(gemini::contents(&built));
         prop_assert_eq!(wrong_with(&json), [""; 0]);
         let text = serde_json::to_string(&gemini::contents(&built)).expect("no error");
         prop_assert_eq!(&serde_json::from_str::<Value>(&text).expect("it is JSON"), &json);

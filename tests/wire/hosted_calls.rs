@@ -15,7 +15,25 @@ fn composed(provider: Provider, history: &[Message], temporaries: &[Message]) ->
 }
 
 fn sent(prompt: &Prompt) -> Value {
-    serde_json::to_value(anthropic::messages(prompt)).unwrap()
+    json!(anthropic::messages(prompt))
+}
+
+/// A search of the provider's.
+fn search() -> Value {
+    json!({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "x"}})
+}
+
+fn found() -> Value {
+    json!({"type": "web_search_tool_result", "tool_use_id": "s", "content": []})
+}
+
+/// A program that the provider runs.
+fn code(id: &str, input: Value) -> Value {
+    json!({"type": "server_tool_use", "id": id, "name": "code_execution", "input": input})
+}
+
+fn ran(id: &str, content: Value) -> Value {
+    json!({"type": "code_execution_tool_result", "tool_use_id": id, "content": content})
 }
 
 fn read(stop: &str, content: &Value) -> Message {
@@ -30,21 +48,19 @@ fn read(stop: &str, content: &Value) -> Message {
 #[test]
 fn a_search_without_its_result_is_continued_or_left_out() {
     let says = json!({"type": "text", "text": "Searching."});
-    let call = |id: &str| json!({"type": "server_tool_use", "id": id, "name": "web_search", "input": {"query": "x"}});
-    let result =
-        |id: &str| json!({"type": "web_search_tool_result", "tool_use_id": id, "content": []});
+    let (call, result) = (search(), found());
     for stop in ["pause_turn", "max_tokens"] {
-        let asked = [Message::user("q"), read(stop, &json!([says, call("s")]))];
+        let asked = [Message::user("q"), read(stop, &json!([says, call]))];
         for model in ["claude-opus-4-8", "claude-sonnet-4-5"] {
             let provider = Provider::Anthropic.model(model);
             let prompt = composed(provider, &asked, &[]);
-            assert_eq!(sent(&prompt)[1]["content"], json!([says, call("s")]));
+            assert_eq!(sent(&prompt)[1]["content"], json!([says, call]));
             assert_eq!((prompt.len(), prompt.report().adapted.len()), (2, 0));
             // It may go yet: no cache is asked to keep it.
             assert_eq!(prompt.cacheable(), 1);
 
             // The same, gone on with: neighbours, in which call and result meet.
-            let on = read("end_turn", &json!([result("s"), {"type": "text", "text": "Found."}]));
+            let on = read("end_turn", &json!([result, {"type": "text", "text": "Found."}]));
             let all = [&asked[..], &[on, Message::user("n")]].concat();
             let prompt = composed(provider, &all, &[]);
             assert_eq!(sent(&prompt)[1]["content"].as_array().unwrap().len(), 4);
@@ -66,12 +82,11 @@ fn a_search_without_its_result_is_continued_or_left_out() {
         }
     }
     // Of an answer that was nothing else, nothing is left.
-    let alone = [Message::user("q"), read("pause_turn", &json!([call("s")])), Message::user("n")];
+    let alone = [Message::user("q"), read("pause_turn", &json!([call])), Message::user("n")];
     let prompt = composed(Provider::Anthropic, &alone, &[]);
     assert_eq!(sent(&prompt).to_string().matches("assistant").count(), 0);
-    assert!(
-        prompt.report().left_out.iter().any(|it| it.position == 1 && it.why == Reason::Unanswered)
-    );
+    let mut left_out = prompt.report().left_out.iter();
+    assert!(left_out.any(|it| it.position == 1 && it.why == Reason::Unanswered));
     // Only an error is allowed.
     let strict = Composer::new().tool_groups(ToolGroups::FailOnRepair).window(Window::all());
     let refused = compose(&strict.for_provider(Provider::Anthropic), &alone, &[]).unwrap_err();
@@ -83,10 +98,10 @@ fn a_search_without_its_result_is_continued_or_left_out() {
 /// these have theirs, answers later.
 #[test]
 fn a_program_waits_for_its_calls() {
-    let program = json!({"type": "server_tool_use", "id": "s", "name": "code_execution", "input": {"code": "roll()"}});
+    let program = code("s", json!({"code": "roll()"}));
     let caller = json!({"type": "code_execution_20250825", "tool_id": "s"});
     let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "roll", "input": {}, "caller": caller});
-    let result = json!({"type": "code_execution_tool_result", "tool_use_id": "s", "content": {"stdout": "3"}});
+    let result = ran("s", json!({"stdout": "3"}));
     let running = [
         Message::user("Roll twice."),
         read("tool_use", &json!([program, call("a")])),
@@ -112,8 +127,7 @@ fn a_program_waits_for_its_calls() {
 #[test]
 fn a_result_behind_a_user_message_answers_no_call_before_it() {
     let says = json!({"type": "text", "text": "Found."});
-    let call = json!({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}});
-    let result = json!({"type": "web_search_tool_result", "tool_use_id": "s", "content": []});
+    let (call, result) = (search(), found());
     let history = [
         Message::user("q"),
         read("pause_turn", &json!([says, call])),
@@ -132,8 +146,7 @@ fn a_result_behind_a_user_message_answers_no_call_before_it() {
 #[test]
 fn what_belongs_to_a_call_that_the_window_cut_off_is_left_out() {
     let says = json!({"type": "text", "text": "Found."});
-    let call = json!({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "x"}});
-    let result = json!({"type": "web_search_tool_result", "tool_use_id": "s", "content": []});
+    let (call, result) = (search(), found());
     let history = [
         Message::user("q"),
         read("pause_turn", &json!([call])),
@@ -154,16 +167,14 @@ fn what_belongs_to_a_call_that_the_window_cut_off_is_left_out() {
     // Nothing is left of an answer that was nothing else.
     let alone = [&history[..2], &[read("end_turn", &json!([result])), Message::user("n")]].concat();
     let prompt = windowed(2, &alone);
-    assert!(
-        prompt.report().left_out.iter().any(|it| it.position == 2 && it.why == Reason::Uncalled)
-    );
+    let mut left_out = prompt.report().left_out.iter();
+    assert!(left_out.any(|it| it.position == 2 && it.why == Reason::Uncalled));
     assert!(!sent(&prompt).to_string().contains("web_search"), "{}", sent(&prompt));
 
     let caller = json!({"type": "code_execution_20250825", "tool_id": "p"});
     let rolls = |id: &str| json!({"type": "tool_use", "id": id, "name": "roll", "input": {}, "caller": caller});
-    let program =
-        json!({"type": "server_tool_use", "id": "p", "name": "code_execution", "input": {}});
-    let over = json!({"type": "code_execution_tool_result", "tool_use_id": "p", "content": {}});
+    let program = code("p", json!({}));
+    let over = ran("p", json!({}));
     let loops = [
         Message::user("Roll twice."),
         read("tool_use", &json!([program, rolls("a")])),
@@ -185,11 +196,10 @@ fn what_belongs_to_a_call_that_the_window_cut_off_is_left_out() {
 /// too; and the result of that, an answer later, was refused.
 #[test]
 fn a_call_that_is_joined_to_another_providers_keeps_its_result() {
-    let program =
-        json!({"type": "server_tool_use", "id": "p", "name": "code_execution", "input": {}});
+    let program = code("p", json!({}));
     let throws = json!({"type": "tool_use", "id": "b", "name": "roll", "input": {},
         "caller": {"type": "code_execution_20250825", "tool_id": "p"}});
-    let over = json!({"type": "code_execution_tool_result", "tool_use_id": "p", "content": {}});
+    let over = ran("p", json!({}));
     let of_gemini = json!({"candidates": [{"finishReason": "STOP", "content": {"role": "model", "parts": [
         {"functionCall": {"id": "a", "name": "roll", "args": {}}, "thoughtSignature": "sig-of-gemini"},
     ]}}]});
@@ -206,9 +216,8 @@ fn a_call_that_is_joined_to_another_providers_keeps_its_result() {
     let roles: Vec<_> = body.as_array().unwrap().iter().map(|it| &it["role"]).collect();
     assert_eq!(roles, ["user", "assistant", "user", "assistant", "user"]);
     let text = body.to_string();
-    assert!(
-        text.contains("server_tool_use") && text.contains("code_execution_tool_result"),
-        "{text}"
-    );
-    assert!(text.contains("caller") && !text.contains("sig-of-gemini"), "{text}");
+    for kept in ["server_tool_use", "code_execution_tool_result", "caller"] {
+        assert!(text.contains(kept), "{text}");
+    }
+    assert!(!text.contains("sig-of-gemini"), "{text}");
 }

@@ -5,6 +5,7 @@
 
 use crate::conversations;
 use crate::counted::counted;
+use crate::setups::Drawn;
 use crate::wire_json;
 use crate::wire_messages::opened_once;
 use memory_prompt::message::{
@@ -102,7 +103,7 @@ fn stored_messages_become_these() {
 fn signed_thinking_of_a_java_application_goes_on_to_anthropic_only() {
     let golden = golden("langchain4j", "stored.json");
     let history = read(golden["messages"][12].as_str().expect("a text"));
-    let json = serde_json::to_value(anthropic::Messages::of(&history)).expect("no error");
+    let json = json!(anthropic::Messages::of(&history));
     let expected = json!([
         {"type": "thinking", "thinking": "hm", "signature": "c2ln"},
         {"type": "redacted_thinking", "data": "ZGF0YQ=="},
@@ -110,7 +111,7 @@ fn signed_thinking_of_a_java_application_goes_on_to_anthropic_only() {
         {"type": "text", "text": "so"},
     ]);
     assert_eq!(json[0]["content"], expected);
-    let json = serde_json::to_value(gemini::Contents::of(&history)).expect("no error");
+    let json = json!(gemini::Contents::of(&history));
     assert_eq!(json[0]["parts"], json!([{"text": "so"}]));
 }
 
@@ -137,10 +138,9 @@ fn attributes_and_unknown_fields_are_kept() {
     let history = read(json);
     let Message::User(user) = &history[1] else { panic!("{history:?}") };
     assert_eq!(user.attributes()[ATTRIBUTE], json!({"since": 2}));
-    assert_eq!(
-        serde_json::from_str::<Value>(&written(&history)).expect("JSON"),
-        serde_json::from_str::<Value>(json).expect("JSON")
-    );
+    let [again, json]: [Value; 2] =
+        [&written(&history), json].map(|it| serde_json::from_str(it).expect("JSON"));
+    assert_eq!(again, json);
     let Message::System(system) = &history[0] else { panic!("{history:?}") };
     assert_eq!(system, &SystemMessage::new("x").with_attribute(ATTRIBUTE, json!({"since": 1})));
 }
@@ -168,12 +168,8 @@ fn expressible() -> impl Strategy<Value = Vec<Message>> {
     let other = json!({"type": "langchain4j", "langchain4j": {"type": "FORM", "form": 1}});
     let other =
         Part::Other(OtherPart::new(other.as_object().cloned().unwrap_or_default()).unwrap());
-    let level = proptest::sample::select(vec![
-        Detail::Low,
-        Detail::High,
-        Detail::Auto,
-        Detail::Other("medium".to_owned()),
-    ]);
+    let medium = Detail::Other("medium".to_owned());
+    let level = proptest::sample::select(vec![Detail::Low, Detail::High, Detail::Auto, medium]);
     let part = prop_oneof![
         4 => values::text_part("langchain4j", "mark"),
         1 => (values::media("image/webp"), level).prop_map(|(m, l)| Part::Image(m.with_detail(l))),
@@ -195,10 +191,7 @@ fn expressible() -> impl Strategy<Value = Vec<Message>> {
     ];
     let user = (content.clone(), proptest::option::of("[A-Z][a-z]{2}"), attributes.clone())
         .prop_map(|(content, name, attributes)| {
-            let mut user = UserMessage::new(content);
-            if let Some(name) = name {
-                user = user.with_name(name);
-            }
+            let user = UserMessage::new(content).with_some(name, UserMessage::with_name);
             Message::from(attributes.into_iter().fold(user, |m, (k, v)| m.with_attribute(k, v)))
         });
     let tool = ("[a-z]{0,3}", "[a-z]{0,3}", content, any::<bool>(), attributes.clone()).prop_map(
@@ -223,12 +216,10 @@ fn expressible() -> impl Strategy<Value = Vec<Message>> {
         attributes.clone(),
     )
         .prop_map(|(reasoning, data, text, calls, attributes)| {
-            let parts =
-                reasoning.into_iter().chain(data.iter().map(|d| redacted(d))).map(AiPart::from);
-            let parts = parts
-                .chain(text.as_deref().map(AiPart::from))
-                .chain(calls.into_iter().map(AiPart::from));
-            let ai = AiMessage::from_parts(parts);
+            let thoughts = reasoning.into_iter().chain(data.iter().map(|data| redacted(data)));
+            let calls = calls.into_iter().map(AiPart::from);
+            let said = text.as_deref().map(AiPart::from).into_iter().chain(calls);
+            let ai = AiMessage::from_parts(thoughts.map(AiPart::from).chain(said));
             Message::from(attributes.into_iter().fold(ai, |m, (k, v)| m.with_attribute(k, v)))
         });
     let one = prop_oneof![
@@ -249,10 +240,8 @@ fn said_key() -> impl Strategy<Value = String> {
 fn every_shape_can_be_written_and_read() {
     let messages = values::one_of_each();
     let json = written(&messages);
-    assert_eq!(
-        json!(Messages::of(&messages)),
-        serde_json::from_str::<Value>(&json).expect("it is JSON")
-    );
+    let value: Value = serde_json::from_str(&json).expect("it is JSON");
+    assert_eq!(json!(Messages::of(&messages)), value);
     let again = read(&json);
     // The blank system message is gone.
     assert_eq!(again.len(), messages.len() - 1);

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)] // a test that fails should say so
 
 use crate::counted::counted;
-use crate::setups::prompt_for;
+use crate::setups::{TYPED, prompt_for};
 use memory_prompt::message::{AiMessage, AiPart, Attributes, Media, OtherPart, Part, Reasoning};
 use memory_prompt::provider::Format;
 use memory_prompt::wire::{self, Loss, Request};
@@ -14,17 +14,9 @@ use serde_json::{Value, json};
 /// Under which each format keeps what it alone understands.
 const MARKS: [&str; 5] = ["openai", "responses", "anthropic", "gemini", "ollama"];
 
-const GIVERS: [Provider; 9] = [
-    Provider::OpenAi,
-    Provider::OpenAiResponses,
-    Provider::Anthropic,
-    Provider::Gemini,
-    Provider::Ollama,
-    Provider::Mistral,
-    Provider::DeepSeek,
-    Provider::OpenRouter,
-    Provider::Vllm,
-];
+fn givers() -> Vec<Provider> {
+    [&TYPED[..], &[Provider::DeepSeek, Provider::OpenRouter, Provider::Vllm]].concat()
+}
 
 fn extra(mark: &str, fields: &Value) -> Attributes {
     Attributes::from_iter([(mark.to_owned(), fields.clone())])
@@ -56,11 +48,8 @@ fn part(kind: usize, mark: &str, word: &str) -> AiPart {
         8 => thought("", None, Some(json!({"reasoning_details": [{"data": word}]}))).into(),
         9 => AiPart::from(Part::Audio(Media::file_id(word))),
         10 => {
-            let fields = json!({"transcript": word});
-            AiPart::from(Part::Audio(Media {
-                extra: extra("openai", &fields),
-                ..Media::file_id(word)
-            }))
+            let extra = extra("openai", &json!({"transcript": word}));
+            AiPart::from(Part::Audio(Media { extra, ..Media::file_id(word) }))
         }
         // What the model made.
         11 => AiPart::from(Part::Image(Media::url(format!("https://e.x/{word}.png")))),
@@ -79,7 +68,7 @@ fn part(kind: usize, mark: &str, word: &str) -> AiPart {
 
 fn answers() -> impl Strategy<Value = (AiMessage, Vec<String>)> {
     let one = (0usize..17, proptest::sample::select(MARKS.to_vec()));
-    let giver = proptest::option::weighted(0.8, proptest::sample::select(GIVERS.to_vec()));
+    let giver = proptest::option::weighted(0.8, proptest::sample::select(givers()));
     (proptest::collection::vec(one, 1..6), giver).prop_map(|(kinds, giver)| {
         let mut has_audio = false;
         let kinds = kinds.into_iter().filter(|(kind, _)| {
@@ -123,7 +112,7 @@ counted! {
     #[test]
     fn a_part_of_an_answer_is_on_the_wire_or_told(
         (answer, words) in answers(),
-        provider in proptest::sample::select(GIVERS.to_vec()),
+        provider in proptest::sample::select(givers()),
     ) {
         let message = Message::from(answer.clone());
         let (json, losses, _) = written(provider, &message);
@@ -142,12 +131,11 @@ counted! {
 /// one that says nothing, and nobody told. To Gemini it went as the address of a file.
 #[test]
 fn audio_that_only_its_provider_knows_is_told_and_nothing_empty_is_sent() {
-    let mut answer =
-        wire::openai::answer(r#"{"role": "assistant", "audio": {"id": "au_1"}}"#).unwrap();
-    answer = answer.given_by(Provider::OpenAi);
-    let spoken = Message::from(answer);
+    let body = r#"{"role": "assistant", "audio": {"id": "au_1"}}"#;
+    let answer = wire::openai::answer(body).unwrap();
+    let spoken = Message::from(answer.given_by(Provider::OpenAi));
     let history = [Message::user("Sing."), spoken.clone(), Message::user("Again.")];
-    for provider in GIVERS {
+    for provider in givers() {
         let is_taken = provider == Provider::OpenAi;
         let (json, losses, is_strict) = written(provider, &spoken);
         assert_eq!(is_strict, is_taken, "{provider}");

@@ -202,11 +202,9 @@ fn what_counts_is_what_is_sent() {
         (Part::File, "application/octet-stream"),
     ];
     let mut seen = [0, 0];
-    for (provider, (kind, media_type), in_result) in all()
-        .into_iter()
-        .flat_map(|it| KINDS.map(|kind| (it, kind)))
-        .flat_map(|(it, kind)| [(it, kind, false), (it, kind, true)])
-    {
+    let kinds = all().into_iter().flat_map(|it| KINDS.map(|kind| (it, kind)));
+    let cases = kinds.flat_map(|(it, kind)| [(it, kind, false), (it, kind, true)]);
+    for (provider, (kind, media_type), in_result) in cases {
         let part = kind(Media::base64(media_type, "QUJDREVG").with_name("a"));
         let mut history = vec![Message::user([Part::text("See:"), part.clone()])];
         if in_result {

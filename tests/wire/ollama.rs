@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 fn json_of(messages: &[Message]) -> Value {
-    serde_json::to_value(Messages::of(messages)).unwrap()
+    json!(Messages::of(messages))
 }
 
 #[test]
@@ -29,17 +29,15 @@ fn results_find_their_calls() {
         {"role": "tool", "tool_call_id": "call_3", "content": "5"},
     ]);
     let messages = ollama::history(request.to_string()).unwrap();
-    assert_eq!(
-        messages[1..],
-        [
-            Message::tool("call_1", "b", "1"),
-            Message::tool("call_0", "a", "2"),
-            Message::tool("call_2", "a", "3"),
-            Message::tool("", "", "4"),
-            Message::ai_calls([ToolCall::new("call_3", "a", "{}")]),
-            Message::tool("call_3", "a", "5"),
-        ]
-    );
+    let expected = [
+        Message::tool("call_1", "b", "1"),
+        Message::tool("call_0", "a", "2"),
+        Message::tool("call_2", "a", "3"),
+        Message::tool("", "", "4"),
+        Message::ai_calls([ToolCall::new("call_3", "a", "{}")]),
+        Message::tool("call_3", "a", "5"),
+    ];
+    assert_eq!(messages[1..], expected);
 }
 
 #[test]
@@ -84,22 +82,18 @@ fn an_empty_list_of_calls_is_none() {
 fn lossless() -> BoxedStrategy<Vec<Message>> {
     use crate::wire_messages::*;
     let image = Just(Part::Image(Media::base64("image/png", "iVBORw0KGgo=")));
-    let parts = (proptest::option::of(words()), proptest::collection::vec(image, 1..3)).prop_map(
-        |(text, images)| {
-            Content::from(text.map(Part::text).into_iter().chain(images).collect::<Vec<_>>())
-        },
-    );
+    let parts = (proptest::option::of(words()), proptest::collection::vec(image, 1..3));
+    let parts = parts.prop_map(|(text, images)| {
+        Content::from(text.map(Part::text).into_iter().chain(images).collect::<Vec<_>>())
+    });
     let content = prop_oneof![3 => text().prop_map(Content::from), 1 => parts].boxed();
     let user = content.clone().prop_map(|content| vec![UserMessage::new(content).into()]);
-    let said = (proptest::option::of(words()), proptest::option::of(words())).prop_map(
-        |(thought, text)| {
-            let thought = thought.map(|thought| AiPart::from(Reasoning::new(thought)));
-            thought
-                .into_iter()
-                .chain(text.map(|text| AiPart::from(text.as_str())))
-                .collect::<Vec<_>>()
-        },
-    );
+    let said = (proptest::option::of(words()), proptest::option::of(words()));
+    let said = said.prop_map(|(thought, text)| {
+        let thought = thought.map(|thought| AiPart::from(Reasoning::new(thought)));
+        let text = text.map(|text| AiPart::from(Part::text(text)));
+        thought.into_iter().chain(text).collect::<Vec<_>>()
+    });
     let said = said.boxed();
     let ai = said.clone().prop_map(|parts| vec![AiMessage::from_parts(parts).into()]);
     let arguments = prop_oneof![

@@ -15,7 +15,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 fn json_of(messages: &[Message]) -> Value {
-    serde_json::to_value(Messages::of(messages)).unwrap()
+    json!(Messages::of(messages))
 }
 
 #[test]
@@ -30,9 +30,9 @@ fn calls_stand_alone_where_asked_for() {
         AiMessage::from_parts([AiPart::from("It is "), AiPart::from("a cat.")]).into(),
     ];
     let view = Messages::of(&history).strict().unwrap();
-    let sent = serde_json::to_value(view.clone()).unwrap();
+    let sent = json!(view.clone());
     assert_eq!(sent[1]["content"], "Let me see.");
-    let alone = serde_json::to_value(view.calls_alone()).unwrap();
+    let alone = json!(view.calls_alone());
     assert_eq!(alone[1]["content"], Value::Null);
     assert_eq!(alone[1]["tool_calls"], sent[1]["tool_calls"]);
     for i in [0, 2, 3] {
@@ -40,7 +40,7 @@ fn calls_stand_alone_where_asked_for() {
     }
     // A cache mark stands on what is sent.
     let view = Messages::of(&history[..2]).calls_alone().cache_prefix();
-    let marked = serde_json::to_value(view).unwrap();
+    let marked = json!(view);
     assert_eq!(marked[0]["content"][0]["prompt_cache_breakpoint"], json!({"mode": "explicit"}));
     assert_eq!(marked[1]["content"], Value::Null);
 }
@@ -52,10 +52,10 @@ fn deepseek_gets_the_field_with_every_call() {
         Message::tool("c", "look", "x"),
         Message::ai("x"),
     ];
-    let value = serde_json::to_value(Messages::of(&messages).reasoning_content()).unwrap();
+    let value = json!(Messages::of(&messages).reasoning_content());
     assert_eq!(value[0]["reasoning_content"], "");
     assert_eq!(value[2], json!({"role": "assistant", "content": "x"}));
-    let value = serde_json::to_value(Messages::of(&messages).reasoning()).unwrap();
+    let value = json!(Messages::of(&messages).reasoning());
     assert_eq!(value[0].get("reasoning"), None);
 }
 
@@ -66,7 +66,7 @@ fn flat_text_joins_texts_alone() {
         Message::user([Part::text("a"), Part::Image(Media::url("u"))]),
         AiMessage::from_parts(["a", "b"]).into(),
     ];
-    let value = serde_json::to_value(Messages::of(&messages).flat_text()).unwrap();
+    let value = json!(Messages::of(&messages).flat_text());
     assert_eq!(value[0]["content"], "a\nb");
     assert!(value[1]["content"].is_array());
     assert_eq!(value[2]["content"], "a\nb");
@@ -84,29 +84,19 @@ fn the_cache_mark_stands_on_the_last_durable_block() {
         Message::tool("d", "look", ""),
     ];
     let built = compose(&history, &[Message::user("Today is Friday.")]);
-    let value = serde_json::to_value(openai::messages(&built).cache_prefix()).unwrap();
+    let value = json!(openai::messages(&built).cache_prefix());
     // Neither on the call nor on the empty text behind it, nor on the temporary.
-    assert_eq!(
-        value[2]["content"],
-        json!([
-            {"type": "text", "text": "x", "prompt_cache_breakpoint": mark},
-            {"type": "text", "text": ""},
-        ])
-    );
+    let block = json!({"type": "text", "text": "x", "prompt_cache_breakpoint": mark});
+    assert_eq!(value[2]["content"], json!([block, {"type": "text", "text": ""}]));
     assert_eq!(value.to_string().matches("prompt_cache_breakpoint").count(), 1);
 
     // A plain text becomes a list of one; a mark that was read is not written twice.
-    let value = serde_json::to_value(Messages::of(&history[..1]).cache_prefix()).unwrap();
+    let value = json!(Messages::of(&history[..1]).cache_prefix());
     let marked = json!([{"role": "user", "content": [{"type": "text", "text": "hi", "prompt_cache_breakpoint": mark}]}]);
     assert_eq!(value, marked);
     let read = openai::history(value.to_string()).unwrap();
-    assert_eq!(
-        serde_json::to_string(&Messages::of(&read).cache_prefix())
-            .unwrap()
-            .matches("prompt_cache")
-            .count(),
-        1
-    );
+    let again = serde_json::to_string(&Messages::of(&read).cache_prefix()).unwrap();
+    assert_eq!(again.matches("prompt_cache").count(), 1);
     assert_eq!(json!(Messages::of(&[]).cache_prefix()), json!([]));
 }
 
@@ -117,10 +107,8 @@ fn data_in_an_address_is_data() {
         Part::File(Media::url(url)),
         Part::Audio(Media::url("data:audio/wav;base64,AA==")),
     ])];
-    assert_eq!(
-        json_of(&list)[0]["content"],
-        json!([{"type": "file", "file": {"filename": "file.pdf", "file_data": url}}, {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}}])
-    );
+    let expected = json!([{"type": "file", "file": {"filename": "file.pdf", "file_data": url}}, {"type": "input_audio", "input_audio": {"data": "AA==", "format": "wav"}}]);
+    assert_eq!(json_of(&list)[0]["content"], expected);
 }
 
 #[test]
@@ -140,12 +128,11 @@ fn what_is_not_known_is_kept() {
         {"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}, {"type": "chart", "x": null}]},
     ]);
     let messages = openai::history(request.to_string()).unwrap();
-    assert_eq!(serde_json::to_value(Messages::of(&messages).verbatim()).unwrap(), request);
+    assert_eq!(json!(Messages::of(&messages).verbatim()), request);
     // And nobody is sent it who does not list it.
     let sent = json_of(&messages).to_string();
-    for field in
-        ["cache_control", "fps", "min_pixels", "\"x\":1", "prefix", "strict", "status", "chart"]
-    {
+    let fields = "cache_control fps min_pixels \"x\":1 prefix strict status chart";
+    for field in fields.split(' ') {
         assert!(!sent.contains(field), "{field}: {sent}");
     }
     for what in ["flac", "video_url", "original", "refusal"] {
@@ -163,10 +150,8 @@ fn what_is_not_known_is_kept() {
     let ai = &answer.message;
     assert_eq!(ai.attributes()[ATTRIBUTE]["annotations"][0]["type"], "url_citation");
     let list = [answer.into()];
-    assert_eq!(
-        serde_json::to_value(Messages::of(&list).verbatim()).unwrap(),
-        json!([{"role": "assistant", "content": "x", "y": 1}])
-    );
+    let expected = json!([{"role": "assistant", "content": "x", "y": 1}]);
+    assert_eq!(json!(Messages::of(&list).verbatim()), expected);
     assert_eq!(json_of(&list), json!([{"role": "assistant", "content": "x"}]));
 }
 
@@ -182,11 +167,9 @@ fn what_another_format_kept_is_not_sent() {
         ..ToolCall::new("c", "t", "{}").with_signature("s")
     };
     let message = AiMessage::from_parts([AiPart::Content(Part::Text(text)), call.into()]);
-    assert_eq!(
-        json_of(&[message.with_attribute("mine", 1).into()]),
-        json!([{"role": "assistant", "content": "x", "tool_calls": [
-            {"id": "c", "type": "function", "function": {"name": "t", "arguments": "{}"}}]}])
-    );
+    let expected = json!([{"role": "assistant", "content": "x", "tool_calls": [
+        {"id": "c", "type": "function", "function": {"name": "t", "arguments": "{}"}}]}]);
+    assert_eq!(json_of(&[message.with_attribute("mine", 1).into()]), expected);
 }
 
 #[test]
@@ -196,14 +179,12 @@ fn the_deprecated_functions_become_tools() {
         {"role": "assistant", "content": null, "function_call": {"name": "look", "arguments": "{}"}},
         {"role": "function", "name": "look", "content": "a cat"},
     ]);
-    assert_eq!(
-        openai::history(request.to_string()).unwrap(),
-        [
-            Message::user("hi"),
-            Message::ai_calls([ToolCall::new("function_1", "look", "{}")]),
-            Message::tool("function_1", "look", "a cat"),
-        ]
-    );
+    let expected = [
+        Message::user("hi"),
+        Message::ai_calls([ToolCall::new("function_1", "look", "{}")]),
+        Message::tool("function_1", "look", "a cat"),
+    ];
+    assert_eq!(openai::history(request.to_string()).unwrap(), expected);
 }
 
 #[test]
@@ -244,24 +225,20 @@ fn lossless() -> BoxedStrategy<Vec<Message>> {
         .prop_map(|(content, name)| {
             vec![name.into_iter().fold(UserMessage::new(content), UserMessage::with_name).into()]
         });
-    let said = || {
-        (proptest::option::of(words()), proptest::collection::vec(words(), 0..3)).prop_map(
-            |(thought, texts)| -> Vec<AiPart> {
-                let thought = thought.map(|thought| AiPart::from(Reasoning::new(thought)));
-                thought
-                    .into_iter()
-                    .chain(texts.iter().map(|text| AiPart::from(text.as_str())))
-                    .collect()
-            },
-        )
-    };
-    let ai = said().prop_map(|parts| vec![AiMessage::from_parts(parts).into()]);
+    let said = (proptest::option::of(words()), proptest::collection::vec(words(), 0..3));
+    let said = said.prop_map(|(thought, texts)| {
+        let thought = thought.map(|thought| AiPart::from(Reasoning::new(thought)));
+        let texts = texts.into_iter().map(Part::text).map(AiPart::from);
+        thought.into_iter().chain(texts).collect::<Vec<_>>()
+    });
+    let said = said.boxed();
+    let ai = said.clone().prop_map(|parts| vec![AiMessage::from_parts(parts).into()]);
     let results = prop_oneof![
         text().prop_map(Content::from),
         proptest::collection::vec(text().prop_map(Part::text), 1..3).prop_map(Content::from),
     ];
     let arguments = arguments().prop_filter("empty arguments become {}", |a| !a.is_empty());
-    let group = group(said(), results, arguments);
+    let group = group(said, results, arguments);
     let system = text().prop_map(|text| vec![SystemMessage::new(text).into()]);
     let step = prop_oneof![1 => system, 3 => user, 2 => ai, 3 => group];
     proptest::collection::vec(step, 0..6).prop_map(|steps| steps.concat()).boxed()
@@ -343,15 +320,11 @@ fn audio_is_written_and_read_as_mistral_has_it() {
 /// A request was refused with 400, and neither the parameter nor the reason could be had.
 #[test]
 fn an_error_names_the_parameter_and_keeps_the_words_of_the_provider() {
-    let body = |param: &str| {
-        serde_json::json!({"error": {
-            "message": "Invalid value: 'Ann, 4 Elm Street'",
-            "type": "invalid_request_error",
-            "param": param,
-            "code": null,
-        }})
+    let refused = |param: &str| {
+        let error = json!({"message": "Invalid value: 'Ann, 4 Elm Street'", "param": param,
+            "type": "invalid_request_error", "code": null});
+        openai::answer(json!({"error": error}).to_string()).unwrap_err()
     };
-    let refused = |param| openai::answer(body(param).to_string()).unwrap_err();
     let error = refused("messages[3].content");
     assert_eq!(error.provider_message(), Some("Invalid value: 'Ann, 4 Elm Street'"));
     assert!(error.to_string().contains("about `messages[3].content`"), "{error}");

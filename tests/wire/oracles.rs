@@ -24,6 +24,7 @@ use std::io::{BufReader, BufWriter, Read, Write};
 use std::process::{ChildStdin, Command, Stdio};
 
 use crate::counted::cases;
+use crate::setups::TYPED;
 use memory_prompt::Provider;
 use written::Generated;
 
@@ -33,7 +34,10 @@ fn file(path: &str) -> String {
 }
 
 /// Returns what an oracle says about what it is written; fails with its words where it refuses.
-fn ask(oracle: &mut Command, write: impl FnOnce(&mut BufWriter<ChildStdin>) + Send) -> String {
+pub(crate) fn ask(
+    oracle: &mut Command,
+    write: impl FnOnce(&mut BufWriter<ChildStdin>) + Send,
+) -> String {
     let mut child = oracle
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -51,6 +55,14 @@ fn ask(oracle: &mut Command, write: impl FnOnce(&mut BufWriter<ChildStdin>) + Se
     });
     assert!(child.wait().unwrap().success(), "{told:.4000}");
     told.replace('\r', "")
+}
+
+/// The typed models of the providers' Python clients.
+pub(crate) fn python() -> Command {
+    let python = std::env::var("MEMORY_PROMPT_PYTHON").unwrap_or_else(|_| "python3".to_owned());
+    let mut command = Command::new(python);
+    command.arg(file("python/bodies.py"));
+    command
 }
 
 /// Asks about so many prompts a provider, and returns how many of each the oracle says it took.
@@ -76,16 +88,5 @@ fn takes_all(oracle: &mut Command, providers: &[Provider]) {
 #[test]
 #[ignore = "needs python with the packages of tests/python/requirements.txt"]
 fn python_clients_and_mistral_common_take_what_is_composed() {
-    let python = std::env::var("MEMORY_PROMPT_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    takes_all(
-        Command::new(python).arg(file("python/bodies.py")),
-        &[
-            Provider::OpenAi,
-            Provider::OpenAiResponses,
-            Provider::Anthropic,
-            Provider::Gemini,
-            Provider::Mistral,
-            Provider::Ollama,
-        ],
-    );
+    takes_all(&mut python(), &TYPED);
 }

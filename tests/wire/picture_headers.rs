@@ -45,11 +45,8 @@ fn headers_tell_type_and_dimensions() {
     for (name, bytes) in seeds() {
         any(&bytes);
         let told = TOLD.iter().find(|it| it.0 == name);
-        let told = told.map(|(_, media_type, width, height)| Picture {
-            media_type: *media_type,
-            width: *width,
-            height: *height,
-        });
+        let told =
+            told.map(|&(_, media_type, width, height)| Picture { media_type, width, height });
         assert_eq!(Picture::of(&bytes), told, "{name}");
         found += usize::from(told.is_some());
     }

@@ -87,11 +87,9 @@ impl Format<'_> {
     }
 
     fn assert_no_custom(&self) {
-        self.assert_refused(
-            Message::custom([("k".to_owned(), json!(1))]),
-            ": a custom message is not supported by this format",
-        );
         let messages = [Message::user("hi"), Message::custom([("k".to_owned(), json!(1))])];
+        let error = ": a custom message is not supported by this format";
+        self.assert_refused(messages[1].clone(), error);
         let without = (self.written)(&messages[..1]);
         assert_eq!((self.written)(&messages), without, "{}", self.what);
     }
@@ -130,10 +128,8 @@ fn responses() {
     let format = format_of!(responses::Input, "responses input");
     format.assert_no_custom();
     format.assert_no_place([Part::Video(Media::url("u")), Part::Audio(Media::file_id("a"))]);
-    assert_eq!(
-        (format.written)(&[AiMessage::from_parts([Part::Video(Media::url("u"))]).into()]),
-        json!([])
-    );
+    let film = AiMessage::from_parts([Part::Video(Media::url("u"))]);
+    assert_eq!((format.written)(&[film.into()]), json!([]));
 }
 
 #[test]
@@ -149,16 +145,14 @@ fn anthropic() {
     ]);
     format.assert_left_out(Part::Image(Media::base64("image/png", "AA==")));
     assert_broken(&format, "/0/content/0/input");
+    let unsigned = AiMessage::new("a").with_reasoning(Reasoning::new("hm"));
     for (message, error) in [
         (Message::user(" "), ": an empty message is not"),
         (Message::user(Vec::new()), ": an empty message is not"),
         (Message::ai(""), ": an empty answer is not"),
         (Message::tool("", "t", "x"), ": a call without an id is not"),
         (called("", "{}"), ".parts[0]: a call without"),
-        (
-            AiMessage::new("a").with_reasoning(Reasoning::new("hm")).into(),
-            ".parts[0]: reasoning without this provider's signature",
-        ),
+        (unsigned.into(), ".parts[0]: reasoning without this provider's signature"),
     ] {
         format.assert_refused(message, error);
     }
@@ -220,17 +214,13 @@ fn langchain4j() {
         ..Reasoning::new("hm").with_signature(signature)
     };
     let thoughts = ["1", "2"].map(|signature| signed("anthropic", signature));
+    let foreign = AiMessage::from_parts([signed("responses", "s")]);
+    let call = ToolCall::new("c", "t", "{}").with_signature("s");
     for (message, error) in [
         (Message::system(" "), ": a blank system message is not"),
         (AiMessage::from_parts(thoughts).into(), ": reasoning in several signed parts is not"),
-        (
-            AiMessage::from_parts([signed("responses", "s")]).into(),
-            ".parts[0]: another provider's signature is not",
-        ),
-        (
-            Message::ai_calls([ToolCall::new("c", "t", "{}").with_signature("s")]),
-            ".parts[0]: a call's signature is not",
-        ),
+        (foreign.into(), ".parts[0]: another provider's signature is not"),
+        (Message::ai_calls([call]), ".parts[0]: a call's signature is not"),
     ] {
         format.assert_refused(message, error);
     }

@@ -113,11 +113,9 @@ fn a_private_field_goes_back_to_those_who_list_it_and_to_nobody_else() {
                 let family = takers.contains(&from.row().name());
                 let takes = takers.contains(&to.row().name()) && (from == to || family);
                 let lenient = matches!(to, Provider::Vllm | Provider::LlamaCpp) && from == to;
-                assert!(
-                    !written.contains(field) || takes || lenient,
-                    "{field}: {from} to {to}: {written}"
-                );
-                sent_back += usize::from(written.contains(field));
+                let is_sent = written.contains(field);
+                assert!(!is_sent || takes || lenient, "{field}: {from} to {to}: {written}");
+                sent_back += usize::from(is_sent);
             }
             assert!(!written.contains("not supported by this format"), "{from} to {to}: {written}");
         }
@@ -156,11 +154,8 @@ fn another_providers_part_is_left_out_and_told() {
     let answer = Message::from(wire::answer(Provider::Anthropic, body.to_string()).unwrap());
     for to in all().into_iter().filter(|to| to.format() != Format::Anthropic) {
         let (_, prompt) = written(&answer, to);
-        let told = prompt
-            .report()
-            .adapted
-            .iter()
-            .any(|it| it.how == Adaptation::Foreign && it.position == Some(1));
+        let mut adapted = prompt.report().adapted.iter();
+        let told = adapted.any(|it| it.how == Adaptation::Foreign && it.position == Some(1));
         assert!(told, "{to}: {}", prompt.report());
         assert!(prompt.iter().any(|it| it.text() == "a"), "{to}");
     }
@@ -168,17 +163,14 @@ fn another_providers_part_is_left_out_and_told() {
         {"type": "server_tool_use", "id": "srvtoolu_1", "name": "web_search", "input": {}}]});
     let searches = Message::from(wire::answer(Provider::Anthropic, searches.to_string()).unwrap());
     let (written, prompt) = written(&searches, Provider::OpenAi);
-    assert!(
-        prompt.report().left_out.iter().any(|it| it.position == 1 && it.why == Reason::Foreign)
-    );
+    let mut left_out = prompt.report().left_out.iter();
+    assert!(left_out.any(|it| it.position == 1 && it.why == Reason::Foreign));
     assert!(!written.contains("srvtoolu_1"));
     let strict =
         Composer::new().tool_groups(ToolGroups::FailOnRepair).for_provider(Provider::OpenAi);
     let said = [Message::user("q"), answer, Message::user("q")];
-    assert_eq!(
-        compose(&strict, &said, &[]).unwrap_err().to_string(),
-        "compose: message 1 (assistant) holds what only another provider understands: openai refuses it"
-    );
+    let expected = "compose: message 1 (assistant) holds what only another provider understands: openai refuses it";
+    assert_eq!(compose(&strict, &said, &[]).unwrap_err().to_string(), expected);
     // What a user said stays, as a placeholder.
     let film = Message::user([Part::Video(Media::url("u"))]);
     let (written, _) = self::written(&film, Provider::OpenAi);
@@ -253,14 +245,11 @@ fn a_name_stands_in_the_text_where_that_is_asked_for() {
     let named = UserMessage::new("Tea?").with_name("Klaus");
     let list = [Message::from(named)];
     let claude = wire::anthropic::Messages::of(&list).names_in_text();
-    assert_eq!(serde_json::to_value(claude).unwrap()[0]["content"], "Klaus: Tea?");
+    assert_eq!(json!(claude)[0]["content"], "Klaus: Tea?");
     let gemini = wire::gemini::Contents::of(&list).names_in_text();
-    assert_eq!(serde_json::to_value(gemini).unwrap()[0]["parts"][0]["text"], "Klaus: Tea?");
+    assert_eq!(json!(gemini)[0]["parts"][0]["text"], "Klaus: Tea?");
     let mistral = wire::openai::Messages::of(&list).for_provider(Provider::Mistral);
-    assert_eq!(
-        serde_json::to_value(mistral).unwrap(),
-        json!([{"role": "user", "content": "Tea?"}])
-    );
+    assert_eq!(json!(mistral), json!([{"role": "user", "content": "Tea?"}]));
 }
 
 /// Mistral and OpenRouter take files that OpenAI does not, and not those that it does.
@@ -268,17 +257,13 @@ fn a_name_stands_in_the_text_where_that_is_asked_for() {
 fn files_are_written_as_each_provider_takes_them() {
     let file = |media| [Message::user([Part::File(media)])];
     let to = |provider, list: &[Message]| {
-        serde_json::to_value(wire::openai::Messages::of(list).for_provider(provider)).unwrap()[0]["content"][0].clone()
+        json!(wire::openai::Messages::of(list).for_provider(provider))[0]["content"][0].clone()
     };
     let there = file(Media::url("https://e.x/a.pdf"));
-    assert_eq!(
-        to(Provider::Mistral, &there),
-        json!({"type": "document_url", "document_url": "https://e.x/a.pdf"})
-    );
-    assert_eq!(
-        to(Provider::OpenRouter, &there),
-        json!({"type": "file", "file": {"file_data": "https://e.x/a.pdf"}})
-    );
+    let expected = json!({"type": "document_url", "document_url": "https://e.x/a.pdf"});
+    assert_eq!(to(Provider::Mistral, &there), expected);
+    let expected = json!({"type": "file", "file": {"file_data": "https://e.x/a.pdf"}});
+    assert_eq!(to(Provider::OpenRouter, &there), expected);
     assert_eq!(to(Provider::OpenAi, &there)["type"], "text");
     let held = file(Media::file_id("f1"));
     assert_eq!(to(Provider::Mistral, &held), json!({"type": "file", "file_id": "f1"}));
@@ -318,7 +303,7 @@ fn of_files_openai_is_sent_pdfs_and_texts() {
         ])];
         let view = wire::openai::Messages::of(&list).for_provider(provider);
         let losses: Vec<_> = view.losses().iter().map(ToString::to_string).collect();
-        (serde_json::to_value(view).unwrap()[0]["content"].clone(), losses)
+        (json!(view)[0]["content"].clone(), losses)
     };
     for provider in [Provider::OpenAi, Provider::Azure] {
         let (parts, losses) = files(provider);
@@ -338,25 +323,19 @@ fn of_files_openai_is_sent_pdfs_and_texts() {
 /// who has no use for it.
 #[test]
 fn what_only_one_provider_can_look_at_is_not_shown_to_others() {
+    use Provider::{Anthropic, Gemini, OpenAi, OpenAiResponses, Vertex};
     let gemini = "https://generativelanguage.googleapis.com/v1beta/files/abc";
     let typed = |url: &str| Part::Image(Media::url(url).with_media_type("image/png"));
     let known: [(Part, &[Provider]); 5] = [
-        (typed(gemini), &[Provider::Gemini]),
-        (typed("gs://bucket/a.png"), &[Provider::Gemini, Provider::Vertex]),
+        (typed(gemini), &[Gemini]),
+        (typed("gs://bucket/a.png"), &[Gemini, Vertex]),
         (typed("s3://bucket/a.png"), &[]),
-        (Part::File(Media::file_id("file-abc")), &[Provider::OpenAi, Provider::OpenAiResponses]),
-        (Part::File(Media::file_id("file_01abc")), &[Provider::Anthropic]),
-    ];
-    let all = [
-        Provider::OpenAi,
-        Provider::OpenAiResponses,
-        Provider::Anthropic,
-        Provider::Gemini,
-        Provider::Vertex,
+        (Part::File(Media::file_id("file-abc")), &[OpenAi, OpenAiResponses]),
+        (Part::File(Media::file_id("file_01abc")), &[Anthropic]),
     ];
     for (part, who) in known {
         let history = [Message::user([Part::text("see"), part.clone()])];
-        for provider in all {
+        for provider in [OpenAi, OpenAiResponses, Anthropic, Gemini, Vertex] {
             let prompt = prompt_for(provider, &history);
             let losses = wire::Request::new(&prompt).losses();
             let is_lost = request(provider, &prompt).to_string().contains("not supported");

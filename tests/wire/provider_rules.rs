@@ -17,7 +17,7 @@ use crate::private::with_private;
 use crate::setups::*;
 use crate::validators::{self, Wrong};
 use crate::wrong::wrong;
-use memory_prompt::message::{Reasoning, ToolMessage};
+use memory_prompt::message::{AiMessage, Reasoning, ToolMessage};
 use memory_prompt::provider::Format;
 use memory_prompt::record::Snapshot;
 use memory_prompt::report::{Adaptation, Break, Origin, Reason};
@@ -65,9 +65,7 @@ fn sent(composed: Result<Prompt>) -> Option<Prompt> {
 /// seen are counted, of each provider by itself.
 #[test]
 fn what_leaves_for_a_provider_is_what_it_takes() {
-    let counts = all().into_iter();
-    let counts: Vec<_> =
-        counts.map(|provider| (provider, Count::of(name(provider), cases(256)))).collect();
+    let counts: Vec<_> = all().into_iter().map(counting).collect();
     while counts.iter().any(|(_, count)| count.goes_on()) {
         let cases = counts.iter().map(|(_, count)| count.left()).max().unwrap_or_default();
         proptest!(counts[0].1.round(cases, regressions()), |(
@@ -86,32 +84,12 @@ fn what_leaves_for_a_provider_is_what_it_takes() {
     }
 }
 
-fn name(provider: Provider) -> &'static str {
-    match provider {
-        Provider::OpenAi => "prompts that openai takes",
-        Provider::OpenAiResponses => "prompts that openai responses takes",
-        Provider::Anthropic => "prompts that anthropic takes",
-        Provider::Gemini => "prompts that gemini takes",
-        Provider::Mistral => "prompts that mistral takes",
-        Provider::StrictTemplate => "prompts that a strict chat template takes",
-        Provider::Ollama => "prompts that ollama takes",
-        Provider::Azure => "prompts that azure takes",
-        Provider::ClaudeOnBedrock => "prompts that claude on bedrock takes",
-        Provider::ClaudeOnVertex => "prompts that claude on vertex takes",
-        Provider::Vertex => "prompts that vertex takes",
-        Provider::GoogleOpenAi => "prompts that google's openai twin takes",
-        Provider::DeepSeek => "prompts that deepseek takes",
-        Provider::Groq => "prompts that groq takes",
-        Provider::OpenRouter => "prompts that openrouter takes",
-        Provider::Xai => "prompts that xai takes",
-        Provider::LiteLlm => "prompts that litellm takes",
-        Provider::Vllm => "prompts that vllm takes",
-        Provider::LlamaCpp => "prompts that llama.cpp takes",
-        Provider::OpenAiCompatible => "prompts that an openai-compatible server takes",
-        own if own == gemma() => "prompts that a template without system takes",
-        own if own == llama() => "prompts that a template of one call takes",
-        _ => "prompts that an older claude takes",
-    }
+/// How many prompts a provider takes.
+fn counting(provider: Provider) -> (Provider, Count) {
+    let row = provider.row();
+    let model = row.model().unwrap_or("of any model");
+    let name = format!("prompts that {} {model} takes", row.name());
+    (provider, Count::of(name.leak(), cases(256)))
 }
 
 /// The answers of a body, in which no placeholder may stand: the model would have said it.
@@ -439,38 +417,24 @@ fn said(message: &Message) -> bool {
 
 /// A conversation that every provider takes: the user asks, the model calls, hears and answers.
 fn valid() -> impl Strategy<Value = (Vec<Vec<Message>>, Message)> {
-    let turn = ("[a-z]{1,30}", 0usize..3, "[a-z]{1,30}", any::<bool>()).prop_map(
-        |(asked, calls, said, thinks)| {
+    let turn = ("[a-z]{1,30}", 0usize..3, "[a-z]{1,30}", any::<bool>());
+    (proptest::collection::vec(turn, 0..6), "[a-z]{1,30}").prop_map(|(turns, last)| {
+        let mut n = 0;
+        let turns = turns.into_iter().map(|(asked, calls, said, thinks)| {
             let mut turn = vec![Message::user(asked)];
             for _ in 0..calls {
-                turn.push(Message::ai_calls([]));
-            }
-            let mut ai = memory_prompt::message::AiMessage::new(said);
-            if thinks {
-                ai = ai.with_reasoning(Reasoning::new("hm").with_signature("sig"));
-            }
-            turn.push(Message::Ai(ai));
-            turn
-        },
-    );
-    (proptest::collection::vec(turn, 0..6), "[a-z]{1,30}").prop_map(|(mut turns, last)| {
-        let mut n = 0;
-        for turn in &mut turns {
-            let mut whole = Vec::new();
-            for message in turn.drain(..) {
-                if message != Message::ai_calls([]) {
-                    whole.push(message);
-                    continue;
-                }
                 let ids = [format!("call{n:05}"), format!("call{:05}", n + 1)];
                 n += 2;
                 let calls = ids.iter().map(|id| ToolCall::new(id, "look", r#"{"x":1}"#));
-                whole.push(Message::ai_calls(calls));
-                whole.extend(ids.iter().map(|id| Message::tool(id, "look", "a cat")));
+                turn.push(Message::ai_calls(calls));
+                turn.extend(ids.iter().map(|id| Message::tool(id, "look", "a cat")));
             }
-            *turn = whole;
-        }
-        (turns, Message::user(last))
+            let thought = Reasoning::new("hm").with_signature("sig");
+            let said = AiMessage::new(said).with_if(thinks, |it| it.with_reasoning(thought));
+            turn.push(said.into());
+            turn
+        });
+        (turns.collect(), Message::user(last))
     })
 }
 
@@ -500,18 +464,17 @@ fn mistral_gets_turns() {
     let mut history = looked("call00001", "a cat");
     history.extend([Message::user("and?"), Message::user("well?"), Message::ai("A cat.")]);
     history.extend([Message::ai("Black."), Message::user("thanks")]);
-    assert_eq!(
-        texts(Provider::Mistral, &history, &[Message::user("Today is Friday.")]),
-        [
-            "user: what?",
-            "assistant: ",
-            "tool: a cat",
-            "assistant: (no answer)",
-            "user: and?\n\nwell?",
-            "assistant: A cat.\n\nBlack.",
-            "user: thanks\n\nToday is Friday.",
-        ]
-    );
+    let expected = [
+        "user: what?",
+        "assistant: ",
+        "tool: a cat",
+        "assistant: (no answer)",
+        "user: and?\n\nwell?",
+        "assistant: A cat.\n\nBlack.",
+        "user: thanks\n\nToday is Friday.",
+    ];
+    let today = [Message::user("Today is Friday.")];
+    assert_eq!(texts(Provider::Mistral, &history, &today), expected);
 }
 
 #[test]
@@ -519,26 +482,17 @@ fn nothing_blank_is_sent_where_that_is_refused() {
     let mut history = vec![Message::user(" "), Message::ai("\n"), Message::ai("Hm?")];
     history.extend(looked("c", ""));
     history.push(Message::ai(""));
-    assert_eq!(
-        texts(Provider::Anthropic, &history, &[]),
-        [
-            "user: (empty message)",
-            "assistant: Hm?",
-            "user: what?",
-            "assistant: ",
-            "tool: (no output)"
-        ]
-    );
+    let asked = ["user: (empty message)", "assistant: Hm?", "user: what?"];
+    let expected = [&asked[..], &["assistant: ", "tool: (no output)"]].concat();
+    assert_eq!(texts(Provider::Anthropic, &history, &[]), expected);
     let silent = [Message::user("hi"), Message::ai(""), Message::user("hello?")];
     assert_eq!(texts(Provider::Ollama, &silent, &[]), ["user: hi", "assistant: ", "user: hello?"]);
 }
 
 #[test]
 fn a_window_opens_on_the_user_and_a_greeting_stays() {
-    let talk = ["Hello!", "hi", "Tea?", "yes", "Sugar?", "no"];
-    let talk = talk.as_chunks().0.iter();
-    let talk: Vec<_> =
-        talk.flat_map(|[ai, user]| [Message::ai(*ai), Message::user(*user)]).collect();
+    let talk = [["Hello!", "hi"], ["Tea?", "yes"], ["Sugar?", "no"]];
+    let talk = talk.map(|[ai, user]| [Message::ai(ai), Message::user(user)]).concat();
     let composer = Composer::new().for_provider(Provider::Anthropic);
     let firsts = |composer: &Composer| {
         let prompt = compose(composer, &talk, &[]).unwrap();
@@ -572,18 +526,13 @@ fn call_ids_are_what_the_provider_takes_at_both_ends() {
 #[test]
 fn strict_names_the_message_and_the_rule() {
     let two = ["a", "b"].map(Message::user);
+    let (said, looked) = ([Message::ai("hi")], looked("call00001", "x"));
+    let comes_first = "message 0 (assistant) comes first, where the user's message belongs";
+    let no_answer = "temporary 0 (user) follows a tool result without an answer between";
     for (history, own, error) in [
         (&two[..], &[][..], "message 1 (user) follows another of its side"),
-        (
-            &[Message::ai("hi")],
-            &[],
-            "message 0 (assistant) comes first, where the user's message belongs",
-        ),
-        (
-            &looked("call00001", "x"),
-            &two[..1],
-            "temporary 0 (user) follows a tool result without an answer between",
-        ),
+        (&said, &[], comes_first),
+        (&looked, &two[..1], no_answer),
         (&[], &[], "there is no message"),
     ] {
         let refused = refusal(Provider::Mistral, ToolGroups::FailOnRepair, history, own);
@@ -645,15 +594,9 @@ fn said_by(role: &str) -> Value {
 
 #[test]
 fn the_validators_take_what_the_references_show() {
-    let system = said_by("system");
-    let messages = json!([
-        system,
-        said_by("user"),
-        openai_call("call00001"),
-        openai_result("call00001"),
-        said_by("assistant"),
-        said_by("user")
-    ]);
+    let (system, user, answer) = (said_by("system"), said_by("user"), said_by("assistant"));
+    let (asked, told) = (openai_call("call00001"), openai_result("call00001"));
+    let messages = json!([system, user, asked, told, answer, user]);
     assert_eq!(validators::openai(&messages), Wrong::new());
     assert_eq!(validators::mistral(&messages), Wrong::new());
     let input = json!([
@@ -711,21 +654,18 @@ fn the_openai_validator_can_fail() {
     check(json!([{"role": "user", "content": [{"type": "video"}]}]), "of kind");
     check(json!([{"role": "system", "content": [{"type": "image_url"}]}]), "of kind");
     check(json!([{"role": "custom", "content": "x"}]), "role");
-    check(
-        json!([{"role": "assistant", "tool_calls": [{"id": "c", "function": {"arguments": {}}}]}]),
-        "no string",
-    );
+    let odd = json!({"id": "c", "function": {"arguments": {}}});
+    check(json!([{"role": "assistant", "tool_calls": [odd]}]), "no string");
 }
 
 #[test]
 fn the_validator_of_blocks_can_fail() {
-    let refused =
-        json!([{"role": "assistant", "content": [{"type": "refusal", "refusal": "No."}]}]);
-    refuses(&validators::known_blocks(&refused, &["text"], &["text"]), "of kind");
-    let image = |url: &str| json!([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}]);
-    let check = |image, kinds: &[&str], why| {
-        refuses(&validators::known_blocks(&image, kinds, &["text"]), why);
+    let check = |body, kinds: &[&str], why| {
+        refuses(&validators::known_blocks(&body, kinds, &["text"]), why);
     };
+    let refused = json!({"type": "refusal", "refusal": "No."});
+    check(json!([{"role": "assistant", "content": [refused]}]), &["text"], "of kind");
+    let image = |url: &str| json!([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": url}}]}]);
     check(image("https://e.x/a.png"), &["text"], "of kind");
     check(image("data:image/svg+xml;base64,PHN2Zy8+"), &["image_url"], "unknown kind");
     check(image("gs://bucket/a.png"), &["image_url"], "unknown kind");
@@ -802,19 +742,13 @@ fn the_validators_of_media_can_fail() {
     let file = |file: Value| json!([{"role": "user", "content": [{"type": "file", "file": file}]}]);
     let csv = file(json!({"file_data": "data:text/csv;base64,YQ=="}));
     refuses(&validators::only_pdfs(&csv), "no PDF");
-    let at = |url: &str| {
-        json!([{"role": "user", "content": [
-        {"type": "image_url", "image_url": {"url": url}}]}])
-    };
-    for url in
-        ["gs://b/a.png", "s3://b/a", "https://generativelanguage.googleapis.com/v1beta/files/a"]
-    {
-        refuses(&validators::foreign_media(&at(url), &["file-"]), "another provider's");
+    let foreign = |body, why| refuses(&validators::foreign_media(&body, &["file-"]), why);
+    let google = "https://generativelanguage.googleapis.com/v1beta/files/a";
+    for url in ["gs://b/a.png", "s3://b/a", google] {
+        let image = json!({"type": "image_url", "image_url": {"url": url}});
+        foreign(json!([{"role": "user", "content": [image]}]), "another provider's");
     }
-    refuses(
-        &validators::foreign_media(&file(json!({"file_id": "file_01a"})), &["file-"]),
-        "file_01a",
-    );
+    foreign(file(json!({"file_id": "file_01a"})), "file_01a");
 }
 
 #[test]
@@ -990,14 +924,13 @@ fn names_of_tools_are_as_the_provider_takes_them() {
         let sent = validators::tool_names(&body);
         assert!(sent.len() >= names.len() - 1, "{provider}: {body}");
         assert!(sent.iter().all(is_taken), "{provider}: {sent:?}");
-        let called: Vec<_> =
-            prompt.iter().flat_map(Message::tool_calls).map(|it| &it.name).collect();
-        let distinct: HashSet<_> = called.iter().collect();
-        assert_eq!(distinct.len(), names.len(), "{provider}: {called:?}");
-        assert!(called.iter().any(|name| *name == "my_tool__"), "a good name is kept");
+        let called = prompt.iter().flat_map(Message::tool_calls).map(|it| it.name.as_str());
+        let called: HashSet<_> = called.collect();
+        assert_eq!(called.len(), names.len(), "{provider}: {called:?}");
+        assert!(called.contains("my_tool__"), "a good name is kept");
         for result in prompt.iter().filter_map(Message::as_tool) {
-            let call = prompt.iter().flat_map(Message::tool_calls);
-            let call = call.into_iter().find(|call| call.id == result.call_id()).unwrap();
+            let mut calls = prompt.iter().flat_map(Message::tool_calls);
+            let call = calls.find(|call| call.id == result.call_id()).unwrap();
             assert!(result.tool_name().is_empty() || result.tool_name() == call.name, "{provider}");
         }
         let strict = Composer::new().for_provider(provider).tool_groups(ToolGroups::FailOnRepair);

@@ -23,25 +23,15 @@ use std::fs;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
-use crate::setups::{self, compose};
+use crate::oracles::{ask, python};
+use crate::setups::{self, TYPED, compose};
 use crate::shown;
 use crate::wrong;
 use memory_prompt::provider::Format;
 use memory_prompt::wire::{self, Answer, Event, Frames, Request, Stop, Stream};
 use memory_prompt::{Composer, Error, Message, Provider};
 use serde_json::{Value, json};
-
-/// The providers for whose requests the clients in Python have models.
-const TYPED: [Provider; 6] = [
-    Provider::OpenAi,
-    Provider::OpenAiResponses,
-    Provider::Anthropic,
-    Provider::Gemini,
-    Provider::Mistral,
-    Provider::Ollama,
-];
 
 /// Everything that went wrong, and how often each outcome was seen.
 #[derive(Default)]
@@ -52,7 +42,7 @@ struct Seen {
     cuts: usize,
     /// How many requests were written, and those that the typed models are asked about.
     written: usize,
-    requests: Vec<String>,
+    requests: Vec<Value>,
     /// How many requests name a picture that the model made: no other one takes it as an answer's.
     images: usize,
 }
@@ -153,15 +143,14 @@ impl Seen {
             let text = body.to_string();
             if let Some((before, _)) = text.split_once(": not supported by this format]") {
                 let kind = before.rsplit('[').next().unwrap_or_default();
-                if kind == "image" {
-                    self.images += 1;
-                } else {
-                    self.wrong.push(format!("{name} for {provider}: a placeholder: {kind}"));
+                match kind {
+                    "image" => self.images += 1,
+                    _ => self.wrong.push(format!("{name} for {provider}: a placeholder: {kind}")),
                 }
             }
             if TYPED.contains(&provider) {
-                self.requests
-                    .push(json!({"provider": provider, "body": body, "name": name}).to_string());
+                let request = json!({"provider": provider, "body": body, "name": name});
+                self.requests.push(request);
             }
         }
     }
@@ -210,28 +199,15 @@ impl Seen {
 
     /// Asks the typed models of the providers' clients about each request.
     fn ask(&mut self) {
-        let Ok(python) = std::env::var("MEMORY_PROMPT_PYTHON") else {
+        if std::env::var("MEMORY_PROMPT_PYTHON").is_err() {
             println!("not asked: the typed models; MEMORY_PROMPT_PYTHON is not set");
             return;
-        };
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/python/bodies.py");
-        let mut child = Command::new(python)
-            .args([script, "--all"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut input = child.stdin.take().unwrap();
+        }
         let requests = std::mem::take(&mut self.requests);
-        let writer = std::thread::spawn(move || {
-            for request in &requests {
-                writeln!(input, "{request}").unwrap();
-            }
+        let told = ask(python().arg("--all"), |input| {
+            requests.iter().for_each(|request| writeln!(input, "{request}").unwrap());
         });
-        let told = child.wait_with_output().unwrap();
-        writer.join().unwrap();
-        assert!(told.status.success());
-        for line in String::from_utf8(told.stdout).unwrap().lines() {
+        for line in told.lines() {
             match serde_json::from_str::<Value>(line) {
                 Ok(refusal) => self.wrong.push(format!("typed model: {refusal}")),
                 Err(_) => println!("typed models took: {line}"),
@@ -259,10 +235,8 @@ fn recordings_are_read_or_rightly_refused_and_written_for_everyone() {
         println!("{count:5} {what}");
     }
     let total: usize = outcomes.values().sum();
-    println!(
-        "{total} recordings, {} of them refused; {cuts} cuts; {written} requests",
-        refused.len()
-    );
+    let refusals = refused.len();
+    println!("{total} recordings, {refusals} of them refused; {cuts} cuts; {written} requests");
     println!("{images} of them name a picture that the model made");
     assert!(total > 0, "no recordings");
     assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));

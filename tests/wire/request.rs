@@ -3,22 +3,21 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)] // a test that panics has failed
 
 use std::io::Write;
-use std::process::{Command, Stdio};
 
 use crate::conversations::{conversation, temporaries};
 use crate::counted::counted;
 use crate::golden::goldens;
-use crate::setups::{self, Drawn, PROVIDERS, compose, prompt_for, providers, setups};
+use crate::oracles::{ask, python};
+use crate::setups::{
+    self, Drawn, PROVIDERS, TYPED, compose, holding, prompt_for, providers, setups,
+};
 use memory_prompt::message::{
     AiMessage, Attributes, Media, Part, SystemMessage, TextPart, ToolMessage, UserMessage,
 };
 use memory_prompt::provider::{Format, Row};
 use memory_prompt::report::Break;
 use memory_prompt::wire::{Request, ToolChoice, anthropic};
-use memory_prompt::{
-    Composer, DefaultChatMemory, ErrorKind, MemoryPrompt, Message, Prompt, Provider, Tool,
-    ToolCall, wire,
-};
+use memory_prompt::{Composer, ErrorKind, Message, Prompt, Provider, Tool, ToolCall, wire};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -51,11 +50,8 @@ fn body_of(golden: &Value) -> Value {
     messages.push(Message::user(given["user"].as_str().unwrap()));
     if given["response"].is_object() {
         let answer = wire::answer(provider, &given["response"]).unwrap();
-        let results: Vec<_> = answer
-            .message
-            .tool_calls()
-            .map(|call| Message::tool(&call.id, &call.name, given["result"].as_str().unwrap()))
-            .collect();
+        let result = given["result"].as_str().unwrap();
+        let results: Vec<_> = answer.message.tool_calls().map(|it| it.result(result)).collect();
         messages.push(answer.into());
         messages.extend(results);
     }
@@ -74,7 +70,7 @@ fn body_of(golden: &Value) -> Value {
     for (name, value) in given["extra"].as_object().into_iter().flatten() {
         request = request.extra(name, value.clone());
     }
-    serde_json::to_value(request.strict().unwrap()).unwrap()
+    json!(request.strict().unwrap())
 }
 
 #[test]
@@ -119,16 +115,6 @@ fn some_tools() -> Vec<Tool> {
 #[test]
 #[ignore = "needs python with the packages of tests/python/requirements.txt"]
 fn requests_fit_the_typed_models_of_the_python_clients() {
-    let python = std::env::var("MEMORY_PROMPT_PYTHON").unwrap_or_else(|_| "python3".to_owned());
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/python/bodies.py");
-    let mut child = Command::new(python)
-        .arg(script)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("MEMORY_PROMPT_PYTHON names no Python");
-    let mut lines = child.stdin.take().unwrap();
-    let mut written = 0;
     let call = ToolCall::new("call12345", "weather", r#"{"city": "Oslo"}"#);
     let messages = [
         Message::system("Be brief."),
@@ -139,35 +125,23 @@ fn requests_fit_the_typed_models_of_the_python_clients() {
         Message::user("And tomorrow?"),
     ];
     // Those that have a client of their own: the others add fields that it does not know.
-    let modelled = [
-        Provider::OpenAi,
-        Provider::OpenAiResponses,
-        Provider::Anthropic,
-        Provider::Gemini,
-        Provider::Mistral,
-        Provider::Ollama,
-        Provider::StrictTemplate,
-    ];
+    let modelled = [&TYPED[..], &[Provider::StrictTemplate]].concat();
+    let mut requests = Vec::new();
     for (_, golden) in goldens("request") {
-        if !modelled.iter().any(|known| json!(known) == golden["provider"]) {
-            continue;
+        if modelled.iter().any(|known| json!(known) == golden["provider"]) {
+            requests.push(json!({"provider": golden["provider"], "body": body_of(&golden)}));
         }
-        let line = json!({"provider": golden["provider"], "body": body_of(&golden)});
-        writeln!(lines, "{line}").unwrap();
-        written += 1;
     }
     for provider in modelled {
         let body = full_body(&prompt_for(provider, &messages), provider, &some_tools());
         let body: Value = serde_json::from_str(&body).unwrap();
-        writeln!(lines, "{}", json!({"provider": provider, "body": body})).unwrap();
-        written += 1;
+        requests.push(json!({"provider": provider, "body": body}));
     }
-    drop(lines);
-    let output = child.wait_with_output().unwrap();
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "{told}");
+    let told = ask(&mut python(), |lines| {
+        requests.iter().for_each(|request| writeln!(lines, "{request}").unwrap());
+    });
     let counts = told.lines().filter_map(|line| line.split(' ').nth(1)?.parse::<usize>().ok());
-    assert_eq!(counts.sum::<usize>(), written, "{told}");
+    assert_eq!(counts.sum::<usize>(), requests.len(), "{told}");
 }
 
 /// What an error says.
@@ -189,8 +163,7 @@ fn what_would_be_wrong_is_an_error() {
     let tools = some_tools();
     for choice in [ToolChoice::Required, ToolChoice::Tool("weather".into())] {
         let error = refused(&Request::new(&ollama).tools(&tools).tool_choice(choice));
-        let expected = "write request: for ollama: choice: it can't be made to call a tool";
-        assert_eq!(error, expected);
+        assert_eq!(error, "write request: for ollama: choice: it can't be made to call a tool");
     }
 
     for provider in PROVIDERS {
@@ -206,9 +179,7 @@ fn what_would_be_wrong_is_an_error() {
         assert!(error.ends_with("tools: a schema is no object"), "{error}");
         // A choice between nothing is none.
         for choice in [ToolChoice::Auto, ToolChoice::None] {
-            let body = serde_json::to_value(request().tool_choice(choice)).unwrap();
-            let bare = serde_json::to_value(request()).unwrap();
-            assert_eq!(body, bare);
+            assert_eq!(json!(request().tool_choice(choice)), json!(request()));
         }
     }
 }
@@ -267,28 +238,23 @@ fn a_field_of_ours_is_no_extra_field() {
     for provider in PROVIDERS {
         let prompt = prompt_for(provider, &[Message::system("Be brief."), Message::user("hi")]);
         let tools = some_tools();
-        let request = || {
-            let request = Request::new(&prompt).model("m").tools(&tools).max_tokens(5).stream(true);
-            request.tool_choice(ToolChoice::Auto)
-        };
-        let body = serde_json::to_value(request()).unwrap();
+        let request = Request::new(&prompt).model("m").tools(&tools).max_tokens(5).stream(true);
+        let request = || request.clone().tool_choice(ToolChoice::Auto);
+        let body = json!(request());
         for (name, ours) in body.as_object().unwrap() {
             let doubled = request().extra(name, ours.clone());
             if name == "store" || name == "anthropic_version" {
                 continue; // ours gives way
             }
-            if ours.is_array() && name == "tools" {
-                let body = serde_json::to_value(doubled).unwrap();
-                let [count, once] = [&body, &json!({ "tools": ours })]
-                    .map(|it| it["tools"].as_array().unwrap().len());
-                assert_eq!(count, 2 * once);
+            if let (Some(once), "tools") = (ours.as_array(), name.as_str()) {
+                assert_eq!(json!(doubled)["tools"].as_array().unwrap().len(), 2 * once.len());
                 continue;
             }
             let error = refused(&doubled);
             assert!(error.contains(&format!("extra: `{name}")), "{error}");
             assert!(error.ends_with("is written by the request itself"), "{error}");
         }
-        let named = serde_json::to_value(request().extra("labels", 7)).unwrap();
+        let named = json!(request().extra("labels", 7));
         assert_eq!(named["labels"], 7);
     }
 }
@@ -297,15 +263,12 @@ fn a_field_of_ours_is_no_extra_field() {
 fn a_strict_schema_refuses_what_it_would_loosen() {
     let prompt = greeting(Provider::OpenAi);
     let strict = |schema: Value| [Tool::new("x", "").parameters(schema).strict()];
-    for (keyword, schema) in [
-        ("allOf", json!({"type": "object", "properties": {"a": {"allOf": [{"type": "string"}]}}})),
-        ("not", json!({"type": "object", "properties": {"a": {"type": "object", "not": {}}}})),
-        (
-            "additionalProperties",
-            json!({"type": "object", "additionalProperties": {"type": "string"}}),
-        ),
+    for (keyword, (field, schema)) in [
+        ("allOf", ("properties", json!({"a": {"allOf": [{"type": "string"}]}}))),
+        ("not", ("properties", json!({"a": {"type": "object", "not": {}}}))),
+        ("additionalProperties", ("additionalProperties", json!({"type": "string"}))),
     ] {
-        let tools = strict(schema);
+        let tools = strict(json!({"type": "object", field: schema}));
         let error = refused(&Request::new(&prompt).tools(&tools));
         assert!(error.ends_with(&format!("a strict schema can't have `{keyword}`")), "{error}");
     }
@@ -319,23 +282,21 @@ fn a_strict_schema_refuses_what_it_would_loosen() {
         "required": ["kind", "list"],
         "$defs": {"Item": {"type": "object", "properties": {}}},
     }));
-    let body = serde_json::to_value(Request::new(&prompt).tools(&tools)).unwrap();
+    let body = json!(Request::new(&prompt).tools(&tools));
     let inner = json!({"type": "object", "properties": {"a": {"anyOf": [{"type": "integer"}, {"type": "null"}]}},
         "required": ["a"], "additionalProperties": false});
-    assert_eq!(
-        body["tools"][0]["function"]["parameters"],
-        json!({
-            "type": "object",
-            "properties": {
-                "kind": {"anyOf": [{"type": "string"}, inner]},
-                "note": {"type": ["string", "null"]},
-                "list": {"type": "array", "items": {"$ref": "#/$defs/Item"}},
-            },
-            "required": ["kind", "list", "note"],
-            "additionalProperties": false,
-            "$defs": {"Item": {"type": "object", "properties": {}, "required": [], "additionalProperties": false}},
-        })
-    );
+    let expected = json!({
+        "type": "object",
+        "properties": {
+            "kind": {"anyOf": [{"type": "string"}, inner]},
+            "note": {"type": ["string", "null"]},
+            "list": {"type": "array", "items": {"$ref": "#/$defs/Item"}},
+        },
+        "required": ["kind", "list", "note"],
+        "additionalProperties": false,
+        "$defs": {"Item": {"type": "object", "properties": {}, "required": [], "additionalProperties": false}},
+    });
+    assert_eq!(body["tools"][0]["function"]["parameters"], expected);
 }
 
 #[test]
@@ -356,15 +317,13 @@ fn a_prompt_is_the_messages_of_chat_completions() {
     let call = AiMessage::from_parts([ToolCall::new("c1", "look", "{}")]);
     let messages = [question.into(), call.into(), Message::tool("c1", "look", "seen")];
     let prompt = compose(&Composer::new(), &messages, &[]).unwrap();
-    assert_eq!(
-        serde_json::to_value(&prompt).unwrap(),
-        json!([
-            {"role": "user", "content": "hi"},
-            {"role": "assistant", "content": null, "tool_calls": [
-                {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]},
-            {"role": "tool", "tool_call_id": "c1", "content": "seen"},
-        ])
-    );
+    let expected = json!([
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": null, "tool_calls": [
+            {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]},
+        {"role": "tool", "tool_call_id": "c1", "content": "seen"},
+    ]);
+    assert_eq!(json!(&prompt), expected);
     for provider in [Provider::OpenAi, Provider::Mistral, Provider::StrictTemplate] {
         assert!(serde_json::to_value(greeting(provider)).is_ok());
     }
@@ -375,10 +334,8 @@ fn a_prompt_is_the_messages_of_chat_completions() {
         (Provider::Ollama, "ollama"),
     ] {
         let error = serde_json::to_value(greeting(provider)).unwrap_err().to_string();
-        let expected = format!(
-            "a prompt for {name} is no `messages` of chat completions: write a wire::Request"
-        );
-        assert_eq!(error, expected);
+        let why = "is no `messages` of chat completions: write a wire::Request";
+        assert_eq!(error, format!("a prompt for {name} {why}"));
     }
 }
 
@@ -412,9 +369,8 @@ counted! {
         conversation.insert(conversation.len() / 2, own);
         let temporaries: Vec<_> = temporaries.into_iter().map(with_attribute).collect();
         let Ok(prompt) = compose(&composer, &conversation, &temporaries) else { return Ok(()) };
-        let mut written =
-            vec![full_body(&prompt, provider.unwrap_or(Provider::OpenAi), &some_tools())];
-        written.extend(PROVIDERS.map(|provider| setups::request(provider, &prompt).to_string()));
+        let mut written = PROVIDERS.map(|it| setups::request(it, &prompt).to_string()).to_vec();
+        written.push(full_body(&prompt, provider.unwrap_or(Provider::OpenAi), &some_tools()));
         written.extend(serde_json::to_string(&prompt));
         for json in written {
             prop_assert!(!json.contains(SECRET), "{json}");
@@ -431,28 +387,25 @@ counted! {
         let composer = setup.composer().for_provider(provider);
         let Ok(prompt) = compose(&composer, &conversation, &[]) else { return Ok(()) };
         let request = Request::new(&prompt).max_tokens(5);
-        let body = serde_json::to_value(&request).unwrap();
+        let body = json!(&request);
         for (name, field) in setups::request(provider, &prompt).as_object().unwrap() {
-            let absent = Value::Null;
-            prop_assert_eq!(body.get(name).unwrap_or(&absent), field);
+            prop_assert_eq!(&body[name], field);
         }
     }
 }
 
 #[test]
 fn tools_of_the_prompt_are_sent() {
-    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).tools(some_tools());
-    prompt.add(Message::user("hi")).unwrap();
+    let mut prompt = holding([Message::user("hi")]).tools(some_tools());
     let built = prompt.build().unwrap();
     assert_eq!(built.tools(), some_tools());
-    let body = serde_json::to_value(Request::new(&built)).unwrap();
+    let body = json!(Request::new(&built));
     assert_eq!(body["tools"].as_array().unwrap().len(), 2);
 }
 
 #[test]
 fn the_report_says_that_tools_or_options_broke_the_prefix() {
-    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new()).tools(some_tools());
-    prompt.add(Message::user("hi")).unwrap();
+    let mut prompt = holding([Message::user("hi")]).tools(some_tools());
     let first = prompt.build().unwrap();
     prompt.add(Message::ai("Hello.")).unwrap();
     let again = prompt.preview().unwrap().compared_to(&first);
@@ -469,12 +422,12 @@ fn the_report_says_that_tools_or_options_broke_the_prefix() {
     prompt.configure(|composer| composer.tools(some_tools().into_iter().map(Tool::repeatable)));
     let built = prompt.preview().unwrap();
     assert_eq!(built.shared_prefix(&first).broken_by, None);
-    let fingerprint =
-        |prompt: &Prompt, name: &str| Request::new(prompt).model("m").extra(name, 1).fingerprint();
-    let first = first.clone().sent_as(fingerprint(&first, "temperature"));
-    let built = built.clone().sent_as(fingerprint(&built, "seed"));
-    assert_eq!(built.shared_prefix(&first).broken_by, None);
-    let built = built.clone().sent_as(fingerprint(&built, "reasoning_effort"));
+    let with = |prompt: &Prompt, name: &str| {
+        prompt.clone().sent_as(Request::new(prompt).model("m").extra(name, 1).fingerprint())
+    };
+    let first = with(&first, "temperature");
+    assert_eq!(with(&built, "seed").shared_prefix(&first).broken_by, None);
+    let built = with(&built, "reasoning_effort");
     assert_eq!(built.shared_prefix(&first).broken_by, Some(Break::Options));
 }
 
@@ -490,16 +443,11 @@ fn debug_says_nothing_of_what_is_said() {
 /// request told the first and no other, and the report is about composing.
 #[test]
 fn all_losses_are_told_with_their_places() {
-    use memory_prompt::message::{AiPart, Media, Part, Reasoning};
+    use memory_prompt::message::{AiPart, Reasoning};
     let film = Part::Video(Media::url("https://e.x/a.mp4"));
-    let history = [
-        UserMessage::new([Part::text("Look:"), film.clone(), film]).with_name("Klaus").into(),
-        Message::from(AiMessage::from_parts([
-            AiPart::from(Reasoning::new("A cat?")),
-            AiPart::from("A cat."),
-        ])),
-        Message::user("Sure?"),
-    ];
+    let asked = UserMessage::new([Part::text("Look:"), film.clone(), film]).with_name("Klaus");
+    let parts = [AiPart::from(Reasoning::new("A cat?")), "A cat.".into()];
+    let history = [asked.into(), AiMessage::from_parts(parts).into(), Message::user("Sure?")];
     let told = |provider: Provider| -> Vec<String> {
         let prompt = prompt_for(provider, &history);
         Request::new(&prompt).losses().iter().map(ToString::to_string).collect()
@@ -731,8 +679,7 @@ fn a_developer_message_is_sent_once() {
     let mut row = Row::like(Provider::OpenAiResponses, "own").unwrap();
     row.developer = true;
     let composer = Composer::new().system("Be brief.").for_provider(Provider::custom(row));
-    let history = memory_prompt::record::Snapshot::from_messages([Message::user("hi")]);
-    let prompt = composer.compose_all(&history, &[]).unwrap();
+    let prompt = compose(&composer, &[Message::user("hi")], &[]).unwrap();
     let body = json!(Request::new(&prompt).model("m"));
     assert_eq!(body["input"][0]["role"], "developer");
     assert_eq!(body.to_string().matches("Be brief.").count(), 1, "{body}");

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)] // a test that panics has failed
 
 use crate::counted::counted;
+use crate::events::streamed;
 use crate::values::compose;
 use crate::wire_messages;
 use crate::wrong::wrong;
@@ -12,20 +13,20 @@ use memory_prompt::message::{
 };
 use memory_prompt::provider::Row;
 use memory_prompt::record::Snapshot;
-use memory_prompt::wire::responses::{self, ATTRIBUTE, Input, Stream};
+use memory_prompt::wire::responses::{self, ATTRIBUTE, Input};
 use memory_prompt::wire::{Event, Request, openai};
 use memory_prompt::{Clear, Composer, Message, Provider, ToolCall, Window};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 fn json_of(messages: &[Message]) -> Value {
-    serde_json::to_value(Input::of(messages).developer()).unwrap()
+    json!(Input::of(messages).developer())
 }
 
 #[test]
 fn a_system_message_elsewhere_is_an_item() {
     let messages = [Message::user("hi"), Message::system("Be brief.")];
-    let value = serde_json::to_value(Input::of(&messages)).unwrap();
+    let value = json!(Input::of(&messages));
     let system = json!({"type": "message", "role": "system", "content": "Be brief."});
     assert_eq!(value[1], system);
 }
@@ -40,21 +41,21 @@ fn the_cache_mark_stands_on_the_last_durable_input() {
         Message::ai("x"),
     ];
     let built = compose(&history, &[Message::user("Today is Friday.")]);
-    let value = serde_json::to_value(responses::input(&built).cache_prefix()).unwrap();
+    let value = json!(responses::input(&built).cache_prefix());
     let marked = json!([{"type": "input_text", "text": "x", "prompt_cache_breakpoint": mark}]);
     assert_eq!(value[2]["output"], marked);
     assert_eq!(value.to_string().matches("prompt_cache_breakpoint").count(), 1);
 
     let parts = [Part::Image(Media::url("u")), Part::text("")];
     let list = [Message::system("s"), Message::user(parts), Message::ai("x")];
-    let value = serde_json::to_value(Input::of(&list).cache_prefix()).unwrap();
+    let value = json!(Input::of(&list).cache_prefix());
     assert_eq!(value[0]["content"][0]["prompt_cache_breakpoint"], mark);
     let read = responses::history(value.to_string()).unwrap();
     let again = serde_json::to_string(&Input::of(&read).cache_prefix()).unwrap();
     assert_eq!(again.matches("prompt_cache_breakpoint").count(), 1);
 
     // The system message takes it where it is an item and nothing else does.
-    let value = serde_json::to_value(Input::of(&list[..1]).developer().cache_prefix()).unwrap();
+    let value = json!(Input::of(&list[..1]).developer().cache_prefix());
     assert_eq!(value[0]["content"][0]["prompt_cache_breakpoint"], mark);
     assert_eq!(json!(Input::of(&list[..1]).cache_prefix()), json!([]));
 }
@@ -69,10 +70,8 @@ fn what_another_format_signed_is_not_sent() {
     let text =
         Part::Text(TextPart { text: "x".to_owned(), extra: extra(json!({"gemini": {"a": 1}})) });
     let message = AiMessage::from_parts([AiPart::from(thinking), text.into()]);
-    assert_eq!(
-        json_of(&[message.into()]),
-        json!([{"type": "message", "role": "assistant", "content": "x"}])
-    );
+    let expected = json!([{"type": "message", "role": "assistant", "content": "x"}]);
+    assert_eq!(json_of(&[message.into()]), expected);
     // Nor does Chat Completions get what this format kept.
     let mine = responses::answer(
         r#"[{"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "g"},
@@ -81,12 +80,9 @@ fn what_another_format_signed_is_not_sent() {
             {"type": "custom_tool_call", "call_id": "c", "name": "t", "input": "free"}]"#,
     )
     .unwrap();
-    assert_eq!(
-        serde_json::to_value(openai::Messages::of(&[mine.into()])).unwrap(),
-        json!([{"role": "assistant",
-            "content": "x",
-            "tool_calls": [{"id": "c", "type": "function", "function": {"name": "t", "arguments": "free"}}]}])
-    );
+    let expected = json!([{"role": "assistant", "content": "x", "tool_calls": [
+        {"id": "c", "type": "function", "function": {"name": "t", "arguments": "free"}}]}]);
+    assert_eq!(json!(openai::Messages::of(&[mine.into()])), expected);
 }
 
 #[test]
@@ -96,10 +92,8 @@ fn data_in_an_address_is_data() {
         Part::File(Media::url(url)),
         Part::Image(Media { media_type: None, ..Media::base64("", "iVBORw0KGgo=") }),
     ])];
-    assert_eq!(
-        json_of(&list)[0]["content"],
-        json!([{"type": "input_file", "filename": "file.pdf", "file_data": url}, {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo=", "detail": "auto"}])
-    );
+    let expected = json!([{"type": "input_file", "filename": "file.pdf", "file_data": url}, {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo=", "detail": "auto"}]);
+    assert_eq!(json_of(&list)[0]["content"], expected);
 }
 
 #[test]
@@ -119,7 +113,6 @@ fn what_is_not_known_is_kept() {
     ]);
     let messages = responses::history(request.to_string()).unwrap();
     assert_eq!(json_of(&messages), request);
-    let ToolMessage { .. } = messages[2].as_tool().unwrap();
     assert_eq!(messages[2].as_tool().unwrap().attributes()[ATTRIBUTE]["id"], "fco_1");
 }
 
@@ -174,11 +167,6 @@ fn lossless() -> BoxedStrategy<Vec<Message>> {
     let content =
         prop_oneof![text().prop_map(Content::from), parts.prop_map(Content::from)].boxed();
     let user = content.clone().prop_map(|content| UserMessage::new(content).into());
-    let said = || {
-        proptest::collection::vec(words(), 0..3).prop_map(|texts| {
-            texts.iter().map(|text| AiPart::from(text.as_str())).collect::<Vec<_>>()
-        })
-    };
     let signed = (words(), words()).prop_map(|(text, signature)| {
         let extra = json!({"responses": {"id": "rs_1"}});
         AiPart::from(Reasoning {
@@ -186,9 +174,12 @@ fn lossless() -> BoxedStrategy<Vec<Message>> {
             ..Reasoning::new(text).with_signature(signature)
         })
     });
-    let said = (proptest::option::of(signed), said())
-        .prop_map(|(thought, texts)| thought.into_iter().chain(texts).collect::<Vec<_>>())
-        .boxed();
+    let said = (proptest::option::of(signed), proptest::collection::vec(words(), 0..3));
+    let said = said.prop_map(|(thought, texts)| {
+        let texts = texts.into_iter().map(Part::text).map(AiPart::from);
+        thought.into_iter().chain(texts).collect::<Vec<_>>()
+    });
+    let said = said.boxed();
     let ai = said.clone().prop_map(|parts| vec![AiMessage::from_parts(parts).into()]);
     let arguments = arguments().prop_filter("empty arguments become {}", |a| !a.is_empty());
     let group = group(said, content, arguments);
@@ -250,54 +241,38 @@ fn calls_that_are_no_functions_are_answered_by_their_kind() {
          "caller": {"type": "program", "caller_id": "p1"}},
     ]);
     let answer = responses::answer(json!({"output": calls}).to_string()).unwrap();
-    let asked: Vec<_> =
-        answer.message.tool_calls().map(|call| (call.id.clone(), call.name.clone())).collect();
+    let asked: Vec<_> = answer.message.tool_calls().cloned().collect();
     let names =
         ["local_shell", "shell", "apply_patch", "computer", "tool_search", "mcp_approval", "t"];
-    assert!(asked.iter().map(|(_, name)| name.as_str()).eq(names), "{asked:?}");
-    assert_eq!(
-        answer.message.tool_calls().next().unwrap().arguments,
-        r#"{"command":["ls"],"env":{},"type":"exec"}"#
-    );
-    let result = |i: usize, text: &str| Message::tool(&asked[i].0, &asked[i].1, text);
-    let seen =
-        Message::tool("c4", "computer", vec![Part::Image(Media::base64("image/png", "AA=="))]);
-    let list = [
-        answer.message.into(),
-        result(0, "a b"),
-        result(1, "a b"),
-        result(2, "done"),
-        seen,
-        result(4, "[]"),
-        result(5, "true"),
-        result(6, "x"),
-    ];
+    assert!(asked.iter().map(|call| call.name.as_str()).eq(names), "{asked:?}");
+    assert_eq!(asked[0].arguments, r#"{"command":["ls"],"env":{},"type":"exec"}"#);
+    let seen = [Part::Image(Media::base64("image/png", "AA=="))];
+    let results = ["a b", "a b", "done"].map(Content::from).into_iter();
+    let results = results.chain([seen.into(), "[]".into(), "true".into(), "x".into()]);
+    let results = asked.iter().zip(results).map(|(call, result)| call.result(result));
+    let list: Vec<_> = std::iter::once(answer.message.into()).chain(results).collect();
     let written = json_of(&list);
+    let outputs = json!([
+        {"type": "local_shell_call_output", "call_id": "c1", "output": "a b"},
+        {"type": "shell_call_output", "call_id": "c2", "output": [
+            {"stdout": "a b", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}]},
+        {"type": "apply_patch_call_output", "call_id": "c3", "status": "completed", "output": "done"},
+        {"type": "computer_call_output", "call_id": "c4", "output": {
+            "type": "computer_screenshot", "image_url": "data:image/png;base64,AA=="}},
+        {"type": "tool_search_output", "call_id": "c5", "execution": "client",
+         "status": "completed", "tools": []},
+        {"type": "mcp_approval_response", "approval_request_id": "mcpr_1", "approve": true},
+        {"type": "function_call_output", "call_id": "c7", "output": "x",
+         "caller": {"type": "program", "caller_id": "p1"}},
+    ]);
     assert_eq!(&written.as_array().unwrap()[..7], calls.as_array().unwrap());
-    assert_eq!(
-        written.as_array().unwrap()[7..],
-        [
-            json!({"type": "local_shell_call_output", "call_id": "c1", "output": "a b"}),
-            json!({"type": "shell_call_output", "call_id": "c2", "output": [
-                {"stdout": "a b", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}]}),
-            json!({"type": "apply_patch_call_output", "call_id": "c3", "status": "completed",
-                "output": "done"}),
-            json!({"type": "computer_call_output", "call_id": "c4", "output": {
-                "type": "computer_screenshot", "image_url": "data:image/png;base64,AA=="}}),
-            json!({"type": "tool_search_output", "call_id": "c5", "execution": "client",
-                "status": "completed", "tools": []}),
-            json!({"type": "mcp_approval_response", "approval_request_id": "mcpr_1",
-                "approve": true}),
-            json!({"type": "function_call_output", "call_id": "c7", "output": "x",
-                "caller": {"type": "program", "caller_id": "p1"}}),
-        ]
-    );
+    assert_eq!(&written.as_array().unwrap()[7..], outputs.as_array().unwrap());
     // A history that somebody else wrote reads as the same, and is written again as it was.
     let read = responses::history(written.to_string()).unwrap();
     assert_eq!(read.iter().filter(|message| message.is_tool()).count(), 7);
     assert_eq!(json_of(&read), written);
     // Another provider is shown functions.
-    let shown = serde_json::to_value(openai::Messages::of(&list)).unwrap();
+    let shown = json!(openai::Messages::of(&list));
     assert_eq!(shown[0]["tool_calls"][1]["function"]["name"], "shell");
     // What the provider ran by itself is no call.
     let run = json!({"output": [
@@ -322,14 +297,12 @@ fn a_computers_result_without_a_picture_is_a_functions() {
              "status": "completed", "action": {"type": "screenshot"}}]});
         history.push(responses::answer(item.to_string()).unwrap().into());
         let seen = Part::Image(Media::base64("image/png", "iVBORw0KGgo="));
-        history.push(match i {
-            2 => ToolMessage::new("c2", "computer", "It failed.")
-                .with_attribute(ATTRIBUTE, json!({"acknowledged_safety_checks": []}))
-                .into(),
-            _ => Message::tool(format!("c{i}"), "computer", [seen]),
-        });
+        history.push(Message::tool(format!("c{i}"), "computer", [seen]));
     }
     history.pop();
+    history[6] = ToolMessage::new("c2", "computer", "It failed.")
+        .with_attribute(ATTRIBUTE, json!({"acknowledged_safety_checks": []}))
+        .into();
     let composer = Composer::new()
         .window(Window::all())
         .clear(Clear::tool_results().keep(2).step(1))
@@ -377,21 +350,18 @@ fn calls_of_a_kind_of_their_own_are_shown() {
     let shell = |id: &str| json!({"type": "shell_call", "id": "sh_1", "call_id": id, "action": {"commands": ["ls"]}});
     let output = json!({"type": "shell_call_output", "call_id": "theirs", "output": []});
     let items = [patch, function, shell("theirs"), output, shell("c3")];
-    let mut stream = Stream::new();
-    let mut shown = Vec::new();
-    for (i, item) in items.iter().enumerate() {
-        let done = json!({"type": "response.output_item.done", "output_index": i, "item": item});
-        shown.extend(stream.push(&done.to_string()).unwrap());
-    }
+    let done = items.iter().enumerate().map(
+        |(i, item)| json!({"type": "response.output_item.done", "output_index": i, "item": item}),
+    );
     let response = json!({"status": "completed", "output": items});
     let end = json!({"type": "response.completed", "response": response});
-    shown.extend(stream.push(&end.to_string()).unwrap());
+    let (shown, stream) = streamed!(responses, done.chain([end]));
     let begun = shown.iter().filter_map(|event| match event {
         Event::Call { index, id, name } => Some((*index, id.as_str(), name.as_str())),
         _ => None,
     });
-    let begun: Vec<_> = begun.collect();
-    assert_eq!(begun, [(0, "c1", "apply_patch"), (1, "c2", "look"), (2, "c3", "shell")]);
+    let expected = [(0, "c1", "apply_patch"), (1, "c2", "look"), (2, "c3", "shell")];
+    assert_eq!(begun.collect::<Vec<_>>(), expected);
     let answer = stream.finish().unwrap();
     let stored: Vec<_> = answer.message.tool_calls().map(|call| call.id.as_str()).collect();
     assert_eq!(stored, ["c1", "c2", "c3"]);
@@ -406,9 +376,7 @@ fn a_call_that_was_never_done_is_neither_shown_nor_stored() {
         "operation": {"type": "delete_file", "path": "a.txt"}});
     let added = json!({"type": "response.output_item.added", "output_index": 0, "item": patch});
     let end = json!({"type": "response.completed", "response": {"status": "completed"}});
-    let mut stream = Stream::new();
-    let mut shown = stream.push(&added.to_string()).unwrap();
-    shown.extend(stream.push(&end.to_string()).unwrap());
+    let (shown, stream) = streamed!(responses, [added, end]);
     let answer = stream.finish().unwrap();
     assert_eq!(answer.message.tool_calls().count(), 0);
     assert_eq!(shown, [Event::Done(answer.stop)]);

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, missing_docs)] // a test that fails should say so
 
-use crate::setups::{self, prompt_for};
+use crate::setups::{self, Drawn, prompt_for};
 use crate::validators;
 use crate::wrong::wrong;
 use memory_prompt::message::{AiMessage, AiPart, Detail, Media, Part, Reasoning};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 /// The body of a request, and what it has lost.
 fn written(request: &Request<'_>) -> (Value, Vec<String>) {
     let losses = request.losses().iter().map(ToString::to_string).collect();
-    (serde_json::to_value(request).unwrap(), losses)
+    (json!(request), losses)
 }
 
 /// A picture at an address went to Gemini without its type, which it requires, and to models that
@@ -34,11 +34,11 @@ fn gemini_is_told_the_type_of_what_it_fetches() {
     ];
     let models = [None, Some("gemini-3.1-pro"), Some("gemini-2.5-flash"), Some("gemini-2.0-flash")];
     for provider in [Provider::Gemini, Provider::Vertex] {
-        for ((url, expected), model) in types.iter().flat_map(|it| models.map(|model| (it, model)))
-        {
+        let all = types.iter().flat_map(|it| models.map(|model| (it, model)));
+        for ((url, expected), model) in all {
             let asks = Message::user([Part::text("Look:"), Part::Image(Media::url(*url))]);
             let prompt = prompt_for(provider, &[asks]);
-            let request = model.into_iter().fold(Request::new(&prompt), Request::model);
+            let request = Request::new(&prompt).with_some(model, Request::model);
             let (body, losses) = written(&request);
             let is_old = provider == Provider::Gemini && model == Some("gemini-2.0-flash");
             let contents = &body["contents"];
@@ -73,8 +73,7 @@ fn the_detail_of_a_picture_is_sent_or_told() {
         |detail| Part::Image(Media::base64("image/png", "iVBORw0KGgo=").with_detail(detail));
     let sent = |provider, model: Option<&'static str>, detail| {
         let prompt = prompt_for(provider, &[Message::user([picture(detail)])]);
-        let request = Request::new(&prompt).max_tokens(9);
-        written(&model.into_iter().fold(request, Request::model))
+        written(&Request::new(&prompt).max_tokens(9).with_some(model, Request::model))
     };
     let told = ["message 0, part 0: the detail of an image"];
     for provider in [Provider::Gemini, Provider::Vertex] {
@@ -102,8 +101,8 @@ fn the_detail_of_a_picture_is_sent_or_told() {
     // In a result Gemini has no place for it.
     let call = ToolCall::new("c", "look", "{}");
     let gives = Message::tool("c", "look", vec![picture(Detail::Low)]);
-    let prompt =
-        prompt_for(Provider::Gemini, &[Message::user("q"), Message::ai_calls([call]), gives]);
+    let history = [Message::user("q"), Message::ai_calls([call]), gives];
+    let prompt = prompt_for(Provider::Gemini, &history);
     let (body, losses) = written(&Request::new(&prompt).model("gemini-3.1-flash"));
     assert_eq!(losses, ["message 2, part 0: the detail of an image"]);
     assert!(!body.to_string().contains("mediaResolution"));
@@ -121,9 +120,8 @@ fn files_of_openai_go_to_nobody_else() {
         let prompt = prompt_for(provider, std::slice::from_ref(&asks));
         let (body, losses) = written(&Request::new(&prompt).max_tokens(9));
         // A template of the application's own is a server of its own.
-        let is_own = matches!(provider, Provider::Custom(row) if row.model().is_none());
-        let is_own =
-            is_own && !matches!(provider, Provider::Custom(row) if row.files == Files::Never);
+        let is_own = matches!(provider, Provider::Custom(row)
+            if row.model().is_none() && row.files != Files::Never);
         let may_know = known.contains(&provider) || (is_own && provider.format() == Format::OpenAi);
         assert_eq!(body.to_string().contains("file-abc"), may_know, "{provider}: {body}");
         assert_eq!(losses.is_empty(), may_know, "{provider}: {losses:?}");
@@ -147,17 +145,11 @@ fn files_of_openai_go_to_nobody_else() {
 /// a text, there and at all others that take none.
 #[test]
 fn who_takes_no_files_is_sent_none() {
+    use Provider::{DeepSeek, GoogleOpenAi, Groq, LlamaCpp, StrictTemplate, Vllm};
     let pdf = Media::base64("application/pdf", "JVBERi0=").with_name("a.pdf");
     let csv = Media::base64("text/csv", "YSxi").with_name("a.csv");
     let asks = [Message::user([Part::text("Sum up"), Part::File(pdf), Part::File(csv)])];
-    for provider in [
-        Provider::Vllm,
-        Provider::LlamaCpp,
-        Provider::GoogleOpenAi,
-        Provider::StrictTemplate,
-        Provider::Groq,
-        Provider::DeepSeek,
-    ] {
+    for provider in [Vllm, LlamaCpp, GoogleOpenAi, StrictTemplate, Groq, DeepSeek] {
         let (body, losses) = written(&Request::new(&prompt_for(provider, &asks)).model("m"));
         assert_eq!(wrong(provider, &body), [""; 0], "{provider}");
         assert_eq!(losses, ["message 0, part 1: a file"], "{provider}");
@@ -174,20 +166,18 @@ fn thinking_does_not_begin_in_a_tool_loop() {
     let asks = |id: &str| Message::ai_calls([call(id)]);
     let gives = |id: &str| Message::tool(id, "look", "1");
     let thought = |marked| {
-        let mut thought = Reasoning { signature: Some("s".into()), ..Reasoning::new("hm") };
-        if marked {
-            thought.extra.insert("anthropic".into(), json!({}));
-        } else {
-            thought.extra.insert("responses".into(), json!({"id": "rs_1"}));
-        }
+        let mut thought = Reasoning::new("hm").with_signature("s");
+        let responses = ("responses", json!({"id": "rs_1"}));
+        let (by, fields) = if marked { ("anthropic", json!({})) } else { responses };
+        thought.extra.insert(by.into(), fields);
         AiPart::Reasoning(thought)
     };
-    let thinks = |id: &str, marked| {
-        Message::from(AiMessage::from_parts([thought(marked), AiPart::ToolCall(call(id))]))
-    };
+    let thinks =
+        |id: &str, marked| AiMessage::from_parts([thought(marked), call(id).into()]).into();
     let user = || Message::user("q");
+    let looked = |id: &str| vec![user(), asks(id), gives(id)];
     let loops = [
-        (vec![user(), asks("a"), gives("a")], Some(1)),
+        (looked("a"), Some(1)),
         (vec![user(), thinks("a", false), gives("a")], Some(1)),
         (vec![user(), asks("a"), gives("a"), thinks("b", true), gives("b")], Some(1)),
         (vec![user(), asks("a"), gives("a"), user()], Some(1)),
@@ -195,10 +185,7 @@ fn thinking_does_not_begin_in_a_tool_loop() {
         (vec![user(), thinks("a", true), gives("a"), asks("b"), gives("b")], None),
         (vec![user(), asks("a"), gives("a"), Message::ai("1."), user()], None),
         (vec![user(), Message::ai("1."), user()], None),
-        (
-            vec![user(), asks("a"), gives("a"), Message::ai("1."), user(), asks("b"), gives("b")],
-            Some(5),
-        ),
+        ([looked("a"), vec![Message::ai("1.")], looked("b")].concat(), Some(5)),
     ];
     let manual = json!({"type": "enabled", "budget_tokens": 1024});
     let clears = json!({"edits": [{"type": "clear_thinking_20251015"}]});

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::events::sent;
+use crate::events::{begun, calling, delta, over as end, sent};
 use crate::setups::prompt_for;
 use crate::shown::{assert_shown, read};
 use memory_prompt::message::{AiPart, Part};
@@ -12,31 +12,24 @@ use memory_prompt::wire::{self, Frames, Request, Stop, Stream};
 use memory_prompt::{ErrorKind, Message, Provider, Result};
 use serde_json::{Value, json};
 
-fn delta(delta: &Value) -> Value {
-    json!({"choices": [{"index": 0, "delta": delta}]})
-}
-
-fn is_picture(part: &AiPart) -> bool {
-    matches!(part, AiPart::Content(Part::Image(_)))
-}
-
-fn end(word: &str) -> Value {
-    json!({"choices": [{"index": 0, "delta": {}, "finish_reason": word}]})
+/// A call of a tool.
+fn look(index: usize, id: &str, arguments: &str) -> Value {
+    let function = json!({"name": "look", "arguments": arguments});
+    json!({"index": index, "id": id, "type": "function", "function": function})
 }
 
 /// `MiniMax` ends a stream of pieces with the whole message, which was stored behind them:
 /// "Hello.Hello."
 #[test]
 fn a_whole_message_behind_its_pieces_is_not_said_twice() {
-    let call = json!({"index": 0, "id": "a", "type": "function",
-                      "function": {"name": "look", "arguments": "{\"x\":1}"}});
+    let call = look(0, "a", "{\"x\":1}");
     let whole = json!({"role": "assistant", "content": "Hello.", "reasoning_content": "Hm.",
                        "tool_calls": [call], "annotations": [{"type": "url_citation"}]});
     let pieces = [
-        delta(&json!({"role": "assistant", "content": "", "reasoning_content": "Hm."})),
-        delta(&json!({"content": "Hel"})),
-        delta(&json!({"content": "lo."})),
-        delta(&json!({"tool_calls": [call]})),
+        delta(json!({"role": "assistant", "content": "", "reasoning_content": "Hm."})),
+        delta(json!({"content": "Hel"})),
+        delta(json!({"content": "lo."})),
+        calling(call),
         json!({"choices": [{"index": 0, "message": whole, "finish_reason": "tool_calls"}]}),
     ];
     let (told, answer) = read(Provider::OpenAiCompatible, &pieces);
@@ -51,7 +44,7 @@ fn a_whole_message_behind_its_pieces_is_not_said_twice() {
     assert_shown(&told, &answer, "whole");
 
     // One that stands alone is the answer.
-    let begun = delta(&json!({"role": "assistant", "content": ""}));
+    let begun = delta(json!({"role": "assistant", "content": ""}));
     let (told, answer) = read(Provider::OpenAiCompatible, &[begun, pieces[4].clone()]);
     let answer = answer.unwrap();
     assert_eq!((&*answer.message.text(), answer.stop), ("Hello.", Stop::Calls));
@@ -61,7 +54,7 @@ fn a_whole_message_behind_its_pieces_is_not_said_twice() {
 /// `MiniMax` streams `"role": ""`: each piece was shown, and then there was no answer.
 #[test]
 fn an_empty_role_says_nothing() {
-    let pieces = [delta(&json!({"role": "", "content": "Hi."})), end("stop")];
+    let pieces = [delta(json!({"role": "", "content": "Hi."})), end("stop")];
     let (_, answer) = read(Provider::OpenAiCompatible, &pieces);
     assert_eq!(answer.unwrap().message.text(), "Hi.");
     let whole = json!({"choices": [{"index": 0, "message": {"role": "", "content": "Hi."}}]});
@@ -71,12 +64,10 @@ fn an_empty_role_says_nothing() {
 /// Azure streams `"type": ""` with a call, and it went back so: a 400.
 #[test]
 fn an_empty_type_of_a_call_says_nothing() {
-    let call = json!({"index": 0, "id": "a", "type": "",
-                      "function": {"name": "look", "arguments": "{}"}});
-    let (_, answer) = read(
-        Provider::OpenAiCompatible,
-        &[delta(&json!({"tool_calls": [call]})), end("tool_calls")],
-    );
+    let mut call = look(0, "a", "{}");
+    call["type"] = "".into();
+    let pieces = [calling(call.clone()), end("tool_calls")];
+    let (_, answer) = read(Provider::OpenAiCompatible, &pieces);
     let message = json!({"role": "assistant", "content": null, "tool_calls": [call]});
     let whole = wire::answer(Provider::OpenAi, json!({"choices": [{"message": message}]}));
     for answer in [answer.unwrap(), whole.unwrap()] {
@@ -89,10 +80,7 @@ fn an_empty_type_of_a_call_says_nothing() {
 /// Two calls that ask for nothing came under one index, and the second was lost.
 #[test]
 fn two_calls_without_arguments_under_one_index_are_two() {
-    let call = |id: &str| {
-        delta(&json!({"tool_calls": [{"index": 0, "id": id, "type": "function",
-            "function": {"name": "look", "arguments": ""}}]}))
-    };
+    let call = |id: &str| calling(look(0, id, ""));
     let (_, answer) = read(Provider::OpenAiCompatible, &[call("a"), call("b"), end("tool_calls")]);
     let answer = answer.unwrap();
     let ids: Vec<&str> = answer.message.tool_calls().map(|call| call.id.as_str()).collect();
@@ -103,11 +91,7 @@ fn two_calls_without_arguments_under_one_index_are_two() {
 #[test]
 fn many_calls_take_time_in_proportion() {
     let time = |n: usize| {
-        let calls = (0..n).map(|i| {
-            let call = json!({"index": i, "id": format!("c{i}"), "type": "function",
-                              "function": {"name": "look", "arguments": "{}"}});
-            delta(&json!({"tool_calls": [call]}))
-        });
+        let calls = (0..n).map(|i| calling(look(i, &format!("c{i}"), "{}")));
         let pieces: Vec<Value> = calls.chain([end("tool_calls")]).collect();
         let began = Instant::now();
         let (_, answer) = read(Provider::OpenAiCompatible, &pieces);
@@ -138,17 +122,15 @@ fn an_error_in_a_list_is_a_refusal() {
 #[test]
 fn litellm_gets_its_thoughts_back() {
     let thought = |text: &str, signature: Value| json!([{"type": "thinking", "thinking": text, "signature": signature}]);
-    let call = json!([{"index": 0, "id": "toolu_1", "type": "function",
-                       "function": {"name": "w", "arguments": "{}"}}]);
     let hidden = json!([{"type": "redacted_thinking", "data": "D"}]);
     let pieces = [
-        delta(&json!({"role": "assistant", "thinking_blocks": thought("Th", Value::Null)})),
-        delta(&json!({"content": "", "thinking_blocks": thought("ink", Value::Null)})),
-        delta(&json!({"content": "", "thinking_blocks": thought("", "SIG".into())})),
-        delta(&json!({"thinking_blocks": hidden})),
-        delta(&json!({"thinking_blocks": thought("More", Value::Null)})),
-        delta(&json!({"thinking_blocks": thought("", "SAG".into())})),
-        delta(&json!({"tool_calls": call})),
+        delta(json!({"role": "assistant", "thinking_blocks": thought("Th", Value::Null)})),
+        delta(json!({"content": "", "thinking_blocks": thought("ink", Value::Null)})),
+        delta(json!({"content": "", "thinking_blocks": thought("", "SIG".into())})),
+        delta(json!({"thinking_blocks": hidden})),
+        delta(json!({"thinking_blocks": thought("More", Value::Null)})),
+        delta(json!({"thinking_blocks": thought("", "SAG".into())})),
+        calling(look(0, "toolu_1", "{}")),
         end("tool_calls"),
     ];
     let (_, answer) = read(Provider::LiteLlm, &pieces);
@@ -162,22 +144,15 @@ fn litellm_gets_its_thoughts_back() {
 
     // One that begins without a text loses none of it.
     let first = json!([{"type": "thinking", "thinking": null}]);
-    let late = [delta(&json!({"role": "assistant", "content": "", "thinking_blocks": first}))];
-    let late: Vec<Value> =
-        late.into_iter().chain(pieces[1..3].iter().cloned()).chain([end("stop")]).collect();
-    let (_, answer) = read(Provider::LiteLlm, &late);
+    let first = delta(json!({"role": "assistant", "content": "", "thinking_blocks": first}));
+    let late = [&[first][..], &pieces[1..3], &[end("stop")]].concat();
+    let request = sent(Provider::LiteLlm, read(Provider::LiteLlm, &late).1.unwrap());
     let thoughts = json!([{"type": "thinking", "thinking": "ink", "signature": "SIG"}]);
-    assert_eq!(
-        sent(Provider::LiteLlm, answer.unwrap())["messages"][1]["thinking_blocks"],
-        thoughts
-    );
+    assert_eq!(request["messages"][1]["thinking_blocks"], thoughts);
 
     // One that broke off in a thought keeps those that are signed.
-    let mut stream = Stream::of(Provider::LiteLlm);
-    for piece in &pieces[..5] {
-        stream.push(&piece.to_string()).unwrap();
-    }
-    stream.push(&delta(&json!({"content": "Hm"})).to_string()).unwrap();
+    let said = delta(json!({"content": "Hm"}));
+    let stream = begun(Provider::LiteLlm, pieces[..5].iter().chain([&said]));
     let request = sent(Provider::LiteLlm, stream.broken());
     assert_eq!(request["messages"][1]["thinking_blocks"], json!([whole[0], whole[1]]));
     // And nobody else is shown them.
@@ -193,8 +168,8 @@ fn pictures_of_openrouter_are_pictures() {
     let whole = json!({"choices": [{"index": 0, "finish_reason": "stop",
         "message": {"role": "assistant", "content": "Here", "images": images}}]});
     let streamed = [
-        delta(&json!({"role": "assistant", "content": "Here"})),
-        delta(&json!({"images": images})),
+        delta(json!({"role": "assistant", "content": "Here"})),
+        delta(json!({"images": images})),
         end("stop"),
     ];
     let answers = [
@@ -203,14 +178,15 @@ fn pictures_of_openrouter_are_pictures() {
     ];
     for answer in answers {
         let message = Message::from(answer);
-        let made = message.as_ai().unwrap().parts().iter().any(is_picture);
+        let mut parts = message.as_ai().unwrap().parts().iter();
+        let made = parts.any(|part| matches!(part, AiPart::Content(Part::Image(_))));
         assert!(made, "{message:?}");
         let messages = [Message::user("q"), message, Message::user("and?")];
         let prompt = prompt_for(Provider::OpenRouter, &messages);
         let request = Request::new(&prompt).model("m");
         let report = prompt.report().to_string();
         assert!(report.contains("adapted    1: assistant"), "{report}");
-        let body = serde_json::to_value(&request).unwrap();
+        let body = json!(&request);
         assert_eq!(body["messages"][1], json!({"role": "assistant", "content": "Here"}));
     }
     // Of a form that nobody knows they are kept as they are.
@@ -240,9 +216,7 @@ fn what_stands_before_a_body_is_passed_over() {
 fn googles_words_for_why_it_stops_are_known() {
     let answer = |word: &str, message: Option<Value>| {
         let mut choice = json!({"index": 0, "finish_reason": word});
-        if let Some(message) = message {
-            choice["message"] = message;
-        }
+        choice.as_object_mut().unwrap().extend(message.map(|it| ("message".to_owned(), it)));
         wire::answer(Provider::GoogleOpenAi, json!({"choices": [choice]}))
     };
     let words = [
@@ -261,10 +235,8 @@ fn googles_words_for_why_it_stops_are_known() {
             }
         }
     }
-    let call = json!({"index": 0, "id": "a", "type": "function",
-                      "function": {"name": "look", "arguments": "{}"}});
-    let half = json!({"role": "assistant", "content": "Half", "tool_calls": [call]});
-    let pieces = [delta(&half), end("content_filter: SAFETY")];
+    let half = json!({"role": "assistant", "content": "Half", "tool_calls": [look(0, "a", "{}")]});
+    let pieces = [delta(half.clone()), end("content_filter: SAFETY")];
     let (told, streamed) = read(Provider::GoogleOpenAi, &pieces);
     let streamed = streamed.unwrap();
     assert_shown(&told, &streamed, "half");
@@ -281,10 +253,7 @@ fn a_usage_in_each_chunk_is_no_end() {
     let says = |text: &str, usage: &Value| json!({"choices": [{"index": 0, "delta": {"content": text}}], "usage": usage});
     let last = json!({"choices": [], "usage": usage});
     let pieces = |pieces: &[Value]| {
-        let mut stream = Stream::of(Provider::GoogleOpenAi);
-        for piece in pieces {
-            stream.push(&piece.to_string()).unwrap();
-        }
+        let mut stream = begun(Provider::GoogleOpenAi, pieces);
         stream.push("[DONE]").unwrap();
         stream
     };
@@ -310,24 +279,18 @@ fn a_usage_in_each_chunk_is_no_end() {
 fn what_stands_beside_nothing_is_no_answer() {
     let sources = json!({"citations": ["https://e.x"], "choices": [
         {"index": 0, "delta": {"role": "assistant", "content": ""}}]});
-    let mut stream = Stream::of(Provider::OpenAiCompatible);
-    stream.push(&sources.to_string()).unwrap();
-    let broken = stream.broken();
+    let broken = begun(Provider::OpenAiCompatible, [&sources]).broken();
     assert!(broken.is_empty(), "{broken:?}");
     assert_eq!(broken.metadata.sources.len(), 1);
 
     let begins = json!({"type": "message_start", "message": {"id": "m", "role": "assistant",
         "content": [], "container": {"id": "container_1"}}});
-    let mut stream = Stream::of(Provider::Anthropic);
-    stream.push(&begins.to_string()).unwrap();
-    let broken = stream.broken();
+    let broken = begun(Provider::Anthropic, [&begins]).broken();
     assert!(broken.is_empty(), "{broken:?}");
     assert_eq!(broken.metadata.container.as_deref(), Some("container_1"));
 
     // Beside a word they are kept.
-    let (_, answer) = read(
-        Provider::OpenAiCompatible,
-        &[sources, delta(&json!({"content": "[1]"})), end("stop")],
-    );
+    let pieces = [sources, delta(json!({"content": "[1]"})), end("stop")];
+    let (_, answer) = read(Provider::OpenAiCompatible, &pieces);
     assert!(answer.unwrap().message.attributes().contains_key("wire:sources"));
 }

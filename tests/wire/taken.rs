@@ -2,15 +2,17 @@
 
 #![allow(clippy::unwrap_used)] // a test that fails should say so
 
-use crate::setups::{Drawn, PROVIDERS, all, prompt_for};
+use crate::setups::{Drawn, PROVIDERS, all, compose, prompt_for};
 use memory_prompt::message::{AiMessage, AiPart, Media, Part, Reasoning};
-use memory_prompt::record::Snapshot;
 use memory_prompt::wire::{self, Request};
-use memory_prompt::{Composer, Message, Prompt, Provider, Tool, ToolCall};
+use memory_prompt::{Composer, Message, Provider, Tool, ToolCall};
 use serde_json::{Value, json};
 
-fn losses(prompt: &Prompt) -> Vec<String> {
-    Request::new(prompt).losses().iter().map(ToString::to_string).collect()
+/// The request of these messages, and how much of them it has lost.
+fn sent(provider: Provider, messages: &[Message]) -> (Value, usize) {
+    let prompt = prompt_for(provider, messages);
+    let request = Request::new(&prompt).model("m").max_tokens(9);
+    (json!(request), request.losses().len())
 }
 
 /// OpenAI's model refused, and the conversation went on at Mistral: 422 from then on, "Input tag
@@ -24,9 +26,9 @@ fn what_openai_refused_is_a_text_for_others() {
     ]);
     let history = wire::history(Provider::OpenAi, history.to_string().as_str()).unwrap();
     let answer = |provider| {
-        let prompt = prompt_for(provider, &history);
-        assert_eq!(losses(&prompt), Vec::<String>::new());
-        json!(Request::new(&prompt).model("m"))["messages"][1]["content"].clone()
+        let (body, lost) = sent(provider, &history);
+        assert_eq!(lost, 0, "{provider}");
+        body["messages"][1]["content"].clone()
     };
     let refusal = json!([{"type": "refusal", "refusal": "I can't."}]);
     assert_eq!(answer(Provider::OpenAi), refusal);
@@ -84,10 +86,9 @@ fn an_id_that_one_provider_gave_is_no_others() {
     ]}]);
     let history = wire::history(Provider::OpenAi, history.to_string().as_str()).unwrap();
     let goes_to = |provider, messages: &[Message], what| {
-        let prompt = prompt_for(provider, messages);
-        let body = json!(Request::new(&prompt).model("m").max_tokens(9)).to_string();
-        let is_there = body.contains(what);
-        assert_eq!(losses(&prompt).is_empty(), is_there, "{provider}: {body}");
+        let (body, lost) = sent(provider, messages);
+        let is_there = body.to_string().contains(what);
+        assert_eq!(lost == 0, is_there, "{provider}: {body}");
         is_there
     };
     for (provider, knows) in [
@@ -115,19 +116,14 @@ fn an_id_that_one_provider_gave_is_no_others() {
 /// "`function_response.parts` is not supported for this model".
 #[test]
 fn before_gemini_3_media_stand_behind_a_result() {
-    let messages = [
-        Message::user("Draw."),
-        Message::ai_calls([ToolCall::new("c", "draw", "{}")]),
-        Message::tool(
-            "c",
-            "draw",
-            [Part::text("Done."), Part::Image(Media::url("data:image/png;base64,aGk="))],
-        ),
-    ];
+    let call = ToolCall::new("c", "draw", "{}");
+    let drawn = [Part::text("Done."), Part::Image(Media::url("data:image/png;base64,aGk="))];
+    let result = call.result(drawn);
+    let messages = [Message::user("Draw."), Message::ai_calls([call]), result];
     let parts = |provider| {
-        let prompt = prompt_for(provider, &messages);
-        assert_eq!(losses(&prompt), Vec::<String>::new());
-        json!(Request::new(&prompt))["contents"][2]["parts"].clone()
+        let (body, lost) = sent(provider, &messages);
+        assert_eq!(lost, 0, "{provider}");
+        body["contents"][2]["parts"].clone()
     };
     let image = json!({"inlineData": {"mimeType": "image/png", "data": "aGk="}});
     assert_eq!(parts(Provider::Gemini)[0]["functionResponse"]["parts"], json!([image]));
@@ -144,9 +140,8 @@ fn mistrals_files_are_read_as_they_are_written() {
         Part::File(Media::file_id("F")),
         Part::File(Media::url("https://e.x/a.pdf").with_name("a.pdf")),
     ];
-    let message = Message::user(sent.clone());
-    let prompt = prompt_for(Provider::Mistral, &[message]);
-    let body = json!(Request::new(&prompt).model("m"))["messages"].to_string();
+    let (body, _) = self::sent(Provider::Mistral, &[Message::user(sent.clone())]);
+    let body = body["messages"].to_string();
     let read = wire::history(Provider::Mistral, body.as_str()).unwrap();
     let Message::User(user) = &read[0] else { unreachable!("{read:?}") };
     assert_eq!(user.content().parts(), sent);
@@ -185,15 +180,13 @@ fn what_a_strict_mode_can_not_demand_is_told_to_the_model() {
         "type": "integer", "format": "uint32", "minimum": 0, "description": "How many.",
     }}});
     let claude = check(Provider::Anthropic, schema.clone(), true).unwrap();
-    assert_eq!(
-        claude["input_schema"]["properties"]["n"],
-        json!({"type": "integer", "description": "How many. {format: \"uint32\", minimum: 0}"})
-    );
+    let expected =
+        json!({"type": "integer", "description": "How many. {format: \"uint32\", minimum: 0}"});
+    assert_eq!(claude["input_schema"]["properties"]["n"], expected);
     let openai = check(Provider::OpenAi, schema.clone(), true).unwrap();
-    assert_eq!(
-        openai["function"]["parameters"]["properties"]["n"],
-        json!({"type": "integer", "minimum": 0, "description": "How many. {format: \"uint32\"}"})
-    );
+    let expected =
+        json!({"type": "integer", "minimum": 0, "description": "How many. {format: \"uint32\"}"});
+    assert_eq!(openai["function"]["parameters"]["properties"]["n"], expected);
     let loose = check(Provider::Anthropic, schema.clone(), false).unwrap();
     assert_eq!(loose["input_schema"], schema);
 }
@@ -215,13 +208,11 @@ fn a_value_of_any_type_is_refused_in_openais_strict_mode() {
 #[test]
 fn an_address_that_a_provider_does_not_look_at_is_not_sent() {
     let refused = |provider, media: Media| {
-        let prompt = prompt_for(
-            provider,
-            &[Message::user([Part::text("See:"), Part::Image(media.clone())])],
-        );
-        let body = json!(Request::new(&prompt).model("m").max_tokens(9)).to_string();
-        let is_there = body.contains("e.x/") || body.contains("data:image/svg");
-        assert_eq!(losses(&prompt).is_empty(), is_there, "{provider}: {body}");
+        let message = Message::user([Part::text("See:"), Part::Image(media)]);
+        let (body, lost) = sent(provider, &[message]);
+        let text = body.to_string();
+        let is_there = text.contains("e.x/") || text.contains("data:image/svg");
+        assert_eq!(lost == 0, is_there, "{provider}: {body}");
         !is_there
     };
     let plain = || Media::url("http://e.x/a.png");
@@ -243,10 +234,9 @@ fn claude_in_a_cloud_looks_at_no_address() {
             Part::Image(Media::url("https://e.x/a.png")),
             Part::File(Media::url("https://e.x/a.pdf")),
         ] {
-            let prompt = prompt_for(provider, &[Message::user([Part::text("See:"), part])]);
-            let body = json!(Request::new(&prompt).max_tokens(9)).to_string();
-            assert!(!body.contains("https://e.x"), "{provider}: {body}");
-            assert_eq!(losses(&prompt).len(), 1);
+            let (body, lost) = sent(provider, &[Message::user([Part::text("See:"), part])]);
+            assert!(!body.to_string().contains("https://e.x"), "{provider}: {body}");
+            assert_eq!(lost, 1);
         }
     }
 }
@@ -282,7 +272,7 @@ fn xai_is_sent_nothing_empty() {
         Message::system(""),
     ];
     let composer = Composer::new().system("").for_provider(Provider::Xai);
-    let prompt = composer.compose_all(&Snapshot::from_messages(history), &[]).unwrap();
+    let prompt = compose(&composer, &history, &[]).unwrap();
     let body = json!(Request::new(&prompt).model("grok-4"));
     assert!(body["messages"].as_array().unwrap().iter().all(|it| it["content"] != ""), "{body}");
 }
@@ -292,11 +282,10 @@ fn xai_is_sent_nothing_empty() {
 fn an_empty_system_message_is_none() {
     for provider in all() {
         let composer = Composer::new().system("").for_provider(provider);
-        let prompt =
-            composer.compose_all(&Snapshot::from_messages([Message::user("hi")]), &[]).unwrap();
-        let bare = prompt_for(provider, &[Message::user("hi")]);
-        let body = |prompt| json!(Request::new(prompt).model("m").max_tokens(9));
-        assert_eq!(body(&prompt), body(&bare), "{provider}");
+        let history = [Message::user("hi")];
+        let prompt = compose(&composer, &history, &[]).unwrap();
+        let body = json!(Request::new(&prompt).model("m").max_tokens(9));
+        assert_eq!(body, sent(provider, &history).0, "{provider}");
     }
 }
 
@@ -307,8 +296,7 @@ fn what_another_model_thought_is_no_prompt() {
     let body = json!({"choices": [{"message": {"content": "", "reasoning_content": "Hm."}}]});
     let thought = wire::openai::answer(body).unwrap().message;
     let thought = thought.with_attribute("wire:provider", "xai");
-    let history = Snapshot::from_messages([thought.into()]);
     let composer = Composer::new().for_provider(Provider::OpenAi);
-    let error = composer.compose_all(&history, &[]).unwrap_err();
+    let error = compose(&composer, &[thought.into()], &[]).unwrap_err();
     assert!(error.to_string().contains("there is no message"), "{error}");
 }

@@ -3,10 +3,10 @@
 
 #![allow(clippy::unwrap_used, missing_docs, unreachable_pub)] // a test that fails should say so
 
-use crate::events::{block, end, sent, start, stop};
+use crate::events::{begun, billed, block, end, sent, start, stop};
 use crate::shown::{assert_shown, calls, read, reasoning};
 use memory_prompt::Provider;
-use memory_prompt::wire::{self, Stop, Stream};
+use memory_prompt::wire::{self, Stop};
 use serde_json::{Value, json};
 
 // --- Responses -------------------------------------------------------------------------------
@@ -80,8 +80,7 @@ fn a_search_of_xais_own_asks_for_nothing() {
     let whole = wire::answer(Provider::OpenAiResponses, body).unwrap();
     assert_eq!((whole.stop, whole.message.has_tool_calls()), (Stop::End, false));
 
-    let at = |place: u64, more: Value| {
-        let mut fields = more;
+    let at = |place: u64, mut fields: Value| {
         fields["output_index"] = place.into();
         fields
     };
@@ -114,20 +113,11 @@ fn an_empty_signature_is_none() {
     let thought = json!({"type": "thinking", "thinking": "Hm.", "signature": ""});
     let says = json!({"type": "text", "text": "Hi."});
     let body = json!({"role": "assistant", "stop_reason": "end_turn", "content": [thought, says]});
-    let pieces = [
-        start(json!({"id": "m", "role": "assistant", "content": []})),
-        block(0, thought.clone()),
-        stop(0),
-        block(1, says.clone()),
-        stop(1),
-    ];
-    let mut stream = Stream::of(Provider::Anthropic);
-    for piece in &pieces {
-        stream.push(&piece.to_string()).unwrap();
-    }
-    let broken = stream.broken();
+    let begins = start(json!({"id": "m", "role": "assistant", "content": []}));
+    let pieces = [begins, block(0, thought.clone()), stop(0), block(1, says.clone()), stop(1)];
+    let broken = begun(Provider::Anthropic, &pieces).broken();
     assert_eq!(broken.message.reasoning().count(), 0);
-    let all: Vec<Value> = pieces.into_iter().chain(end("end_turn")).collect();
+    let all = [&pieces[..], &end("end_turn")].concat();
     let streamed = read(Provider::Anthropic, &all).1.unwrap();
     for answer in [wire::answer(Provider::Anthropic, body).unwrap(), streamed] {
         assert_eq!(answer.message.reasoning().next().unwrap().signature, None);
@@ -141,12 +131,8 @@ fn an_empty_signature_is_none() {
 #[test]
 fn a_call_without_input_asks_for_nothing() {
     let call = json!({"type": "tool_use", "id": "x", "name": "now"});
-    let pieces = [
-        start(json!({"id": "m", "role": "assistant", "content": []})),
-        block(0, call.clone()),
-        stop(0),
-    ];
-    let pieces: Vec<Value> = pieces.into_iter().chain(end("tool_use")).collect();
+    let begins = start(json!({"id": "m", "role": "assistant", "content": []}));
+    let pieces = [&[begins, block(0, call.clone()), stop(0)][..], &end("tool_use")].concat();
     let (told, streamed) = read(Provider::Anthropic, &pieces);
     let streamed = streamed.unwrap();
     assert_shown(&told, &streamed, "llama.cpp");
@@ -162,13 +148,10 @@ fn a_call_without_input_asks_for_nothing() {
 fn a_stream_tells_the_usage_of_a_whole_answer() {
     let first = json!({"input_tokens": 5, "output_tokens": 1, "service_tier": "standard",
         "cache_creation": {"ephemeral_5m_input_tokens": 7, "ephemeral_1h_input_tokens": 0}});
-    let mut begins = start(json!({"id": "m", "role": "assistant", "content": []}));
-    begins["message"]["usage"] = first;
-    let mut ends = end("end_turn");
-    ends[0]["usage"] = json!({"output_tokens": 9});
+    let begins = start(json!({"id": "m", "role": "assistant", "content": [], "usage": first}));
+    let ends = billed("end_turn", json!({"output_tokens": 9}));
     let says = json!({"type": "text", "text": "Hi."});
-    let pieces: Vec<Value> =
-        [begins, block(0, says.clone()), stop(0)].into_iter().chain(ends).collect();
+    let pieces = [&[begins, block(0, says), stop(0)][..], &ends].concat();
     let answer = read(Provider::Anthropic, &pieces).1.unwrap();
     let usage = &answer.metadata.attributes["usage"];
     assert_eq!(usage["cache_creation"]["ephemeral_5m_input_tokens"], 7);

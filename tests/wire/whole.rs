@@ -22,12 +22,12 @@ fn what_a_message_begins_with_is_of_it() {
     let begins = start(json!({"id": "msg_1", "role": "assistant", "content": [call],
         "stop_reason": "tool_use", "usage": {"input_tokens": 0, "output_tokens": 0}}));
     // A gateway may repeat it.
-    for events in [vec![begins.clone()], vec![begins.clone(), begins.clone()]] {
-        let (_, answer) =
-            whole!(anthropic, events.into_iter().chain([json!({"type": "message_stop"})]));
+    let [_, over] = end("");
+    for events in [vec![&begins], vec![&begins, &begins]] {
+        let (_, answer) = whole!(anthropic, events.into_iter().chain([&over]));
         assert_eq!(answer.stop, Stop::Calls);
         let list = [answer.message.into()];
-        let sent = serde_json::to_value(anthropic::Messages::of(&list)).unwrap();
+        let sent = json!(anthropic::Messages::of(&list));
         assert_eq!(sent[0]["content"], json!([call]));
     }
     // What it begins with may go on in blocks of its own.
@@ -38,11 +38,8 @@ fn what_a_message_begins_with_is_of_it() {
     assert_eq!((&*text(&told), answer.message.parts().len()), ("Rolling. Done.", 3));
     // An empty text, or none, is nothing yet.
     for nothing in [json!(null), json!(""), json!([]), json!([{"type": "text", "text": ""}])] {
-        let events = [
-            start(json!({"content": nothing})),
-            block(0, json!({"type": "text", "text": "Hi"})),
-            stop(0),
-        ];
+        let said = block(0, json!({"type": "text", "text": "Hi"}));
+        let events = [start(json!({"content": nothing})), said, stop(0)];
         let (_, answer) = whole!(anthropic, events.into_iter().chain(end("end_turn")));
         assert_eq!(answer.message.text(), "Hi");
     }
@@ -52,18 +49,15 @@ fn what_a_message_begins_with_is_of_it() {
 /// was an error.
 #[test]
 fn a_search_that_was_cut_takes_nothing_along() {
-    let search =
-        |id: &str| json!({"type": "server_tool_use", "id": id, "name": "web_search", "input": {}});
-    let half = |index| {
-        piece(index, json!({"type": "input_json_delta", "partial_json": "{\"query\":\"os"}))
-    };
+    let search = json!({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}});
+    let half = json!({"type": "input_json_delta", "partial_json": "{\"query\":\"os"});
     let said = [
         start(json!({"role": "assistant", "content": []})),
         block(0, json!({"type": "text", "text": ""})),
         says(0, "A long answer."),
         stop(0),
     ];
-    let cut = [block(1, search("s")), half(1), stop(1)];
+    let cut = [block(1, search), piece(1, half), stop(1)];
     let (_, answer) = whole!(anthropic, said.iter().chain(&cut).chain(&end("max_tokens")));
     assert_eq!(answer.stop, Stop::Length);
     // As `broken` has it.
@@ -97,6 +91,12 @@ fn blocks_stand_in_the_order_in_which_they_came() {
 
 // --- OpenAI ----------------------------------------------------------------------------------
 
+/// A call of a function, or a piece of one.
+fn function(index: u64, id: impl Into<Option<&'static str>>, name: &str, arguments: &str) -> Value {
+    let function = json!({"name": name, "arguments": arguments});
+    calling(json!({"index": index, "id": id.into(), "type": "function", "function": function}))
+}
+
 fn called(answer: &Answer) -> Vec<(&str, &str, &str)> {
     let calls = answer.message.tool_calls();
     calls.map(|call| (&*call.id, &*call.name, &*call.arguments)).collect()
@@ -106,27 +106,22 @@ fn called(answer: &Answer) -> Vec<(&str, &str, &str)> {
 /// each piece: one call became as many as it had pieces, none of which could be read.
 #[test]
 fn a_call_with_a_new_id_in_each_piece_is_one() {
-    let piece = |index: u64, id: &str, name: &str, arguments: &str| {
-        let function = json!({"name": name, "arguments": arguments});
-        calling(json!({"index": index, "id": id, "type": "function", "function": function}))
-    };
-    let one = |id, arguments| piece(0, id, "look", arguments);
-    for pieces in [["", "{\"ci", "ty\": \"Oslo\"}"], ["{\"ci", "ty\": \"O", "slo\"}"]] {
-        let [a, b, c] = pieces;
-        let (_, answer) =
-            whole!(openai, [one("t-1", a), one("t-2", b), one("t-3", c), over("stop")]);
+    let one = |id, arguments| function(0, id, "look", arguments);
+    for [a, b, c] in [["", "{\"ci", "ty\": \"Oslo\"}"], ["{\"ci", "ty\": \"O", "slo\"}"]] {
+        let pieces = [one("t-1", a), one("t-2", b), one("t-3", c), over("stop")];
+        let (_, answer) = whole!(openai, pieces);
         assert_eq!(called(&answer), [("t-1", "look", "{\"city\": \"Oslo\"}")]);
     }
     // Two calls of one tool stay two: whole ones under one index, and half ones under two; and so
     // do two tools.
     for [a, b] in [
         [one("a", "{\"x\":1}"), one("b", "{\"x\":2}")],
-        [piece(0, "a", "look", "{\"x\""), piece(1, "b", "look", "{\"x\"")],
-        [piece(0, "a", "look", "{\"x\""), piece(0, "b", "find", "{\"x\"")],
+        [one("a", "{\"x\""), function(1, "b", "look", "{\"x\"")],
+        [one("a", "{\"x\""), function(0, "b", "find", "{\"x\"")],
     ] {
         let (_, answer) = whole!(openai, [a, b, over("tool_calls")]);
-        let ids: Vec<_> = called(&answer).iter().map(|call| call.0.to_owned()).collect();
-        assert_eq!(ids, ["a", "b"]);
+        let ids = answer.message.tool_calls().map(|call| call.id.as_str());
+        assert_eq!(ids.collect::<Vec<_>>(), ["a", "b"]);
     }
     // A custom tool's text is never whole: its ids tell.
     let sh = json!({"name": "sh", "input": "ls"});
@@ -138,14 +133,11 @@ fn a_call_with_a_new_id_in_each_piece_is_one() {
 /// A name that came in two pieces stayed its first half, or became two calls.
 #[test]
 fn a_name_may_come_in_pieces() {
-    let named = |id: Value, name: &str| {
-        let function = json!({"name": name, "arguments": ""});
-        calling(json!({"index": 0, "id": id, "type": "function", "function": function}))
-    };
+    let named = |id, name: &str| function(0, id, name, "");
     let arguments = calling(json!({"index": 0, "function": {"arguments": "{\"x\":1}"}}));
-    for id in [json!("a"), json!(null)] {
-        let pieces =
-            [named(json!("a"), "lo"), named(id, "ok"), arguments.clone(), over("tool_calls")];
+    for id in [Some("a"), None] {
+        let begun = [named(Some("a"), "lo"), named(id, "ok")];
+        let pieces = [&begun[..], &[arguments.clone(), over("tool_calls")]].concat();
         let (told, answer) = whole!(openai, &pieces);
         assert_eq!(called(&answer), [("a", "look", "{\"x\":1}")]);
         assert!(matches!(told.first(), Some(Event::Call { name, .. }) if name == "look"));
@@ -153,12 +145,8 @@ fn a_name_may_come_in_pieces() {
         assert_eq!(streamed!(openai, &pieces[..2]).1.broken().message.tool_calls().count(), 0);
     }
     // Many servers repeat it, with and before the arguments.
-    let again = |arguments: &str| {
-        let function = json!({"name": "look", "arguments": arguments});
-        calling(json!({"index": 0, "id": "a", "function": function}))
-    };
-    let (_, answer) =
-        whole!(openai, [again(""), again(""), again("{\"x\""), again(":1}"), over("stop")]);
+    let again = ["", "", "{\"x\"", ":1}"].map(|piece| function(0, "a", "look", piece));
+    let (_, answer) = whole!(openai, again.into_iter().chain([over("stop")]));
     assert_eq!(called(&answer), [("a", "look", "{\"x\":1}")]);
     // A call without arguments is shown before the next one, and at the end.
     let bare = |index: u64| {
@@ -175,15 +163,12 @@ fn a_refusal_stands_where_it_came() {
     let refuses = |text: &str| delta(json!({"refusal": text}));
     let says = |text: &str| delta(json!({"content": text}));
     let blank = delta(json!({"role": "assistant", "content": "", "refusal": null}));
+    let listed = delta(json!({"content": [{"type": "text", "text": "Hm. "}]}));
     for pieces in [
         vec![refuses("I won't. "), says("But hi.")],
         vec![blank.clone(), refuses("I "), refuses("won't. "), says(""), says("But "), says("hi.")],
         vec![says("Hm. "), refuses("I won't. "), says("But "), says("hi. "), refuses("No.")],
-        vec![
-            delta(json!({"content": [{"type": "text", "text": "Hm. "}]})),
-            refuses("No. "),
-            says("Hi."),
-        ],
+        vec![listed, refuses("No. "), says("Hi.")],
         vec![says("Hm. "), refuses("No.")],
     ] {
         let (told, answer) = whole!(openai, pieces.iter().chain([&over("stop")]));
@@ -198,8 +183,7 @@ fn what_is_no_text_is_an_error_where_it_comes() {
     let line = |content: Value| json!({"message": {"content": content}, "done": false});
     let (_, mut stream) = streamed!(ollama, [line(json!("Hello"))]);
     let error = stream.push(&line(json!(7)).to_string()).unwrap_err().to_string();
-    let expected = "read ollama stream: message.content: expected a string, found a number";
-    assert_eq!(error, expected);
+    assert_eq!(error, "read ollama stream: message.content: expected a string, found a number");
     assert_eq!(stream.broken().message.text(), "Hello");
     let said = delta(json!({"content": [{"type": "text", "text": "Hello"}]}));
     let (_, mut stream) = streamed!(openai, [said]);

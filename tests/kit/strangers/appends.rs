@@ -43,11 +43,7 @@ fn laws_find_strange_appends() {
     ])
     .find([
         // "Everything is forgotten", so why not the counter.
-        Strange::of("clear sets the positions back").clear(|book| {
-            book.wipe()?;
-            book.found(|it| it.end = 0);
-            Ok(())
-        }),
+        Strange::of("clear sets the positions back").cleared(|it, _| it.end = 0),
     ]);
 
     laws(["memory::batches_of_8_writers_stay_contiguous_and_none_is_lost"]).find([
@@ -77,10 +73,8 @@ fn laws_find_strange_appends() {
 fn a_law_finds_each_other_strange_append() {
     any_law(["memory", "slots"]).find([
         // `SELECT max(position) + 1`: where all rows are evicted, it counts from 0 again.
-        Strange::of("the next position is that of the newest row and one").evict(|book, before| {
-            let gone = book.cut(before)?;
-            book.found(|it| it.end = it.rows.back().map_or(0, |row| row.0 + 1));
-            Ok(gone)
+        Strange::of("the next position is that of the newest row and one").evicted(|it, _| {
+            it.end = it.rows.back().map_or(0, |row| row.0 + 1);
         }),
         // DynamoDB's `BatchWriteItem`: a larger batch goes in several requests, and others come in
         // between.
@@ -138,10 +132,7 @@ fn a_law_finds_each_other_strange_append() {
                 }
                 pause();
             }
-            let expected = append.expected.take();
-            let appended = book.write(append);
-            append.expected = expected;
-            appended
+            book.write_as(append, |copy| copy.expected = None)
         }),
         // `first..first + batch.len()`.
         Strange::of("a system message alone is said to have a position").append(|book, append| {

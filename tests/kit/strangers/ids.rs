@@ -5,26 +5,14 @@ use memory_prompt::memory::{Append, Appended, Expected, Limits};
 use super::shelf::{Book, Conversation, Strange, conflict, failed, now};
 use super::{any_law, burying, laws, otherwise, pause};
 
-/// A memory that answers an append otherwise.
-fn answered(
-    fault: &'static str,
-    done: impl Fn(&Book, &mut Appended) + Send + Sync + 'static,
-) -> Strange {
-    Strange::of(fault).append(move |book, append| {
-        let mut appended = book.write(append)?;
-        done(book, &mut appended);
-        Ok(appended)
-    })
-}
-
 /// A memory that answers a repeated append otherwise.
 fn repeated(
     fault: &'static str,
-    done: impl Fn(&Book, &mut Appended) + Send + Sync + 'static,
+    done: impl Fn(&Book, &Append, &mut Appended) + Send + Sync + 'static,
 ) -> Strange {
-    answered(fault, move |book, appended| {
+    Strange::of(fault).then(move |book, append, appended| {
         if appended.repeated {
-            done(book, appended);
+            done(book, append, appended);
         }
     })
 }
@@ -34,7 +22,7 @@ fn knowing(
     fault: &'static str,
     forget: impl Fn(&mut Conversation) + Send + Sync + 'static,
 ) -> Strange {
-    answered(fault, move |book, _| {
+    Strange::of(fault).then(move |book, _, _| {
         book.found(&forget);
     })
 }
@@ -43,11 +31,7 @@ fn knowing(
 fn kept(fault: &'static str, kept: impl Fn(&str) -> String + Send + Sync + 'static) -> Strange {
     Strange::of(fault).append(move |book, append| {
         append.check(&Limits::default().with_slot(usize::MAX))?;
-        let id = append.id.clone();
-        append.id = id.as_deref().map(&kept);
-        let appended = book.write(append);
-        append.id = id;
-        appended
+        book.write_as(append, |copy| copy.id = copy.id.as_deref().map(&kept))
     })
 }
 
@@ -64,13 +48,12 @@ fn laws_find_strange_ids() {
         "ids::the_same_id_again_changes_nothing",
         "memory::the_larger_forms_do_what_the_plain_ones_do",
     ])
-    .find([answered("ids are said not to be recognised", |_, appended| {
-        appended.recognised = false;
-    })]);
+    .find([Strange::of("ids are said not to be recognised")
+        .then(|_, _, appended| appended.recognised = false)]);
 
     laws(["ids::the_same_id_again_changes_nothing"]).find([
         // The positions of the first are not kept.
-        repeated("a repeated append is at the current end", |book, appended| {
+        repeated("a repeated append is at the current end", |book, _, appended| {
             let end = book.end();
             appended.positions = end..end;
         }),
@@ -114,19 +97,11 @@ fn laws_find_strange_ids() {
 
     laws(["ids::an_id_is_recognised_after_evict_and_clear"]).find([
         // A column of the table of messages.
-        Strange::of("an id is known while its messages are").evict(|book, before| {
-            let gone = book.cut(before)?;
-            book.found(|it| {
-                let start = it.start();
-                it.known.retain(|(_, appended)| appended.positions.end > start);
-            });
-            Ok(gone)
+        Strange::of("an id is known while its messages are").evicted(|it, _| {
+            let start = it.start();
+            it.known.retain(|(_, appended)| appended.positions.end > start);
         }),
-        Strange::of("clear takes the ids").clear(|book| {
-            book.wipe()?;
-            book.found(|it| it.known.clear());
-            Ok(())
-        }),
+        Strange::of("clear takes the ids").cleared(|it, _| it.known.clear()),
     ]);
 
     laws(["ids::the_id_of_a_failed_append_is_new"]).find([
@@ -188,7 +163,7 @@ fn laws_find_strange_ids() {
             }
             Ok(appended)
         }),
-        repeated("a repeated append tells no version", |_, appended| appended.version = None),
+        repeated("a repeated append tells no version", |_, _, appended| appended.version = None),
     ]);
 
     laws(["ids::of_many_appends_under_one_id_one_is_done"]).find([
@@ -227,12 +202,8 @@ fn laws_find_strange_ids() {
 
     laws(["moving::appends_are_activity_and_nothing_else_is"]).find([
         // `UPDATE conversations SET active = now()` comes first in the transaction.
-        Strange::of("a repeated append is activity").append(|book, append| {
-            let appended = book.write(append)?;
-            if appended.repeated {
-                book.found(|it| it.active = it.active.max(now()));
-            }
-            Ok(appended)
+        repeated("a repeated append is activity", |book, _, _| {
+            book.found(|it| it.active = it.active.max(now()));
         }),
     ]);
 }
@@ -241,29 +212,19 @@ fn laws_find_strange_ids() {
 fn a_law_finds_each_other_strange_id() {
     any_law(["ids", "moving"]).find([
         // Only the first position is kept, and the rest is counted from the rows that are left.
-        repeated("a repeated append begins where the first did", |book, appended| {
-            let held = |it: &mut Conversation| it.positions();
-            let held = book.found(held).unwrap_or_default();
-            appended.positions.end = appended.positions.end.min(held.end);
-            appended.positions.start =
-                appended.positions.start.max(held.start).min(appended.positions.end);
+        repeated("a repeated append begins where the first did", |book, _, appended| {
+            let held = book.found(|it| it.positions()).unwrap_or_default();
+            let end = appended.positions.end.min(held.end);
+            appended.positions = appended.positions.start.max(held.start).min(end)..end;
         }),
         // A list that is cut to 64 places, in which an id that comes again stands twice.
-        Strange::of("a repetition takes a place").append(|book, append| {
-            let id = append.id.clone();
-            let appended = book.write(append)?;
-            if let Some(id) = id.filter(|_| appended.repeated) {
-                let mut first = appended.clone();
-                first.repeated = false;
-                book.found(|it| {
-                    it.known.push_back((id, first));
-                    it.known.truncate(64 + it.known.len().saturating_sub(64));
-                    while it.known.len() > 64 {
-                        it.known.pop_front();
-                    }
-                });
-            }
-            Ok(appended)
+        repeated("a repetition takes a place", |book, append, appended| {
+            let mut first = appended.clone();
+            first.repeated = false;
+            book.found(|it| {
+                it.known.push_back((append.id.clone().unwrap_or_default(), first));
+                drop(it.known.drain(..it.known.len().saturating_sub(64)));
+            });
         }),
         // `WHERE position >= end - 64`: enough for 64 appends of one message.
         knowing("ids are known by the newest 64 positions", |it| {

@@ -203,13 +203,7 @@ fn otherwise(
     fault: &'static str,
     other: impl Fn(&Book, &mut Append) + Send + Sync + 'static,
 ) -> Strange {
-    Strange::of(fault).append(move |book, append| {
-        let mut copy = append.clone();
-        other(book, &mut copy);
-        let appended = book.write(&mut copy);
-        append.messages = copy.messages;
-        appended
-    })
+    Strange::of(fault).append(move |book, append| book.write_as(append, |copy| other(book, copy)))
 }
 
 /// A store that keeps what it deletes where something may dig it out again.

@@ -11,11 +11,7 @@ use super::{any_law, laws, otherwise, pause};
 
 /// A memory that is asked for something else.
 fn asked(fault: &'static str, other: impl Fn(&Book, &mut Read) + Send + Sync + 'static) -> Strange {
-    Strange::of(fault).read(move |book, read| {
-        let mut read = read.clone();
-        other(book, &mut read);
-        book.look(&read)
-    })
+    Strange::of(fault).read(move |book, read| book.look_as(read, |it| other(book, it)))
 }
 
 /// A memory that answers something else.
@@ -55,13 +51,6 @@ fn picking(snapshot: &mut Snapshot, picked: Records) {
 /// The names of all slots.
 fn names(book: &Book) -> Vec<String> {
     book.found(|it| it.slots.keys().cloned().collect()).unwrap_or_default()
-}
-
-/// The same read of another number of records.
-fn with_n(read: &Read, n: usize) -> Read {
-    let mut read = read.clone();
-    read.n = n;
-    read
 }
 
 #[test]
@@ -105,19 +94,15 @@ fn laws_find_strange_reads() {
     laws(["slots::slots_and_single_records_are_of_the_moment_of_the_read"]).find([
         // A second query: what was appended in between is in one of both.
         Strange::of("slots are read after the records").read(|book, read| {
-            let mut records = read.clone();
             read.check()?;
-            records.slots.clear();
-            let snapshot = book.look(&records)?;
+            let snapshot = book.look_as(read, |it| it.slots.clear())?;
             pause();
             let slots = book.look(&Read::newest(0).slots(read.slots.clone()))?;
             Ok(snapshot.with_slots(slots.slots().to_vec()))
         }),
         // A second query, between which and the first something was evicted.
         Strange::of("single records are read after the newest").read(|book, read| {
-            let mut newest = read.clone();
-            newest.positions.clear();
-            let snapshot = book.look(&newest)?;
+            let snapshot = book.look_as(read, |it| it.positions.clear())?;
             pause();
             let picked = book.look(&Read::newest(0).positions(read.positions.clone()))?;
             Ok(snapshot.with_picked(picked.picked().clone(), Vec::new()))
@@ -170,12 +155,8 @@ fn laws_find_strange_reads() {
     )]);
 
     laws(["slots::an_incarnation_lasts_until_a_clear"]).find([
-        Strange::of("an incarnation outlives a clear").clear(|book| {
-            let before = book.found(|it| it.incarnation);
-            book.wipe()?;
-            book.found(|it| it.incarnation = before.unwrap_or(it.incarnation));
-            Ok(())
-        }),
+        Strange::of("an incarnation outlives a clear")
+            .cleared(|it, was| it.incarnation = was.incarnation),
         answered("an incarnation is that of the read", |_, _, snapshot| {
             snapshot.incarnation = snapshot.incarnation.map(|_| Incarnation::random());
         }),
@@ -234,8 +215,8 @@ fn a_law_finds_each_other_strange_read() {
         }),
         // `LIMIT n` without `DESC`.
         Strange::of("the oldest records are read").read(|book, read| {
-            let all = book.look(&with_n(read, usize::MAX))?;
-            let mut oldest = book.look(&with_n(read, 0))?;
+            let all = book.look_as(read, |it| it.n = usize::MAX)?;
+            let mut oldest = book.look_as(read, |it| it.n = 0)?;
             oldest.records =
                 Records::from_rows(rows(&all.records).take(read.n).collect::<Vec<_>>());
             Ok(oldest)
@@ -311,9 +292,7 @@ fn a_law_finds_each_other_strange_read() {
         // One name is what everybody asks for.
         Strange::of("the first slot is read").read(|book, read| {
             read.check()?;
-            let mut read = read.clone();
-            read.slots.truncate(1);
-            book.look(&read)
+            book.look_as(read, |it| it.slots.truncate(1))
         }),
         // It is emptied by appends through the same handle.
         emptying("a handle reads from its cache", |book| *book.cache.lock() = None).read(
@@ -360,9 +339,7 @@ fn a_law_finds_each_other_strange_read() {
         // Each handle writes through its cache, and does not see what the others write.
         emptying("the slots are cached by the handle", |book| *book.cache.lock() = None).read(
             |book, read| {
-                let mut plain = read.clone();
-                plain.slots.clear();
-                let snapshot = book.look(&plain)?;
+                let snapshot = book.look_as(read, |it| it.slots.clear())?;
                 read.check()?;
                 let mut cache = book.cache.lock();
                 let names = book.names()?.into_iter().map(|it| it.0);
@@ -398,11 +375,8 @@ fn a_law_finds_each_strange_eviction() {
         Strange::of("evict takes the position itself")
             .evict(|book, before| book.cut(before.saturating_add(1))),
         // `start = before`, and the end is not before the start.
-        Strange::of("evict beyond the end moves the end").evict(|book, before| {
-            let gone = book.cut(before)?;
-            book.found(|it| it.end = it.end.max(before.min(1 << 40)));
-            Ok(gone)
-        }),
+        Strange::of("evict beyond the end moves the end")
+            .evicted(|it, before| it.end = it.end.max(before.min(1 << 40))),
         // `DELETE … LIMIT 1000`.
         Strange::of("evict takes 1000 rows").evict(|book, before| {
             let start = book.found(|it| it.start()).unwrap_or(0);
@@ -439,10 +413,10 @@ fn a_law_finds_each_strange_eviction() {
                 }
                 book.write(append)
             }),
-        Strange::of("an incarnation is new after everything is evicted").evict(|book, before| {
-            let gone = book.cut(before)?;
-            book.found(|it| it.rows.is_empty().then(|| it.incarnation = Incarnation::random()));
-            Ok(gone)
+        Strange::of("an incarnation is new after everything is evicted").evicted(|it, _| {
+            if it.rows.is_empty() {
+                it.incarnation = Incarnation::random();
+            }
         }),
         // `newest + 1 == end`: somebody else's append makes it forgotten.
         Strange::of("what was seen must be the newest").append(|book, append| {

@@ -247,6 +247,45 @@ impl Strange {
         self
     }
 
+    /// Does something more once an append is done, or answers otherwise.
+    pub(super) fn then(
+        self,
+        then: impl Fn(&Book, &Append, &mut Appended) + Send + Sync + 'static,
+    ) -> Self {
+        self.append(move |book, append| {
+            let mut appended = book.write(append)?;
+            then(book, append, &mut appended);
+            Ok(appended)
+        })
+    }
+
+    /// Does something more where so much is evicted.
+    pub(super) fn evicted(
+        self,
+        then: impl Fn(&mut Conversation, u64) + Send + Sync + 'static,
+    ) -> Self {
+        self.evict(move |book, before| {
+            let gone = book.cut(before)?;
+            book.found(|it| then(it, before));
+            Ok(gone)
+        })
+    }
+
+    /// Does something more where all is cleared, with what was there before.
+    pub(super) fn cleared(
+        self,
+        then: impl Fn(&mut Conversation, Conversation) + Send + Sync + 'static,
+    ) -> Self {
+        self.clear(move |book| {
+            let was = book.found(|it| it.clone());
+            book.wipe()?;
+            if let Some(was) = was {
+                book.found(|it| then(it, was));
+            }
+            Ok(())
+        })
+    }
+
     /// Under what a conversation is kept, in place of its id.
     pub(super) fn key(mut self, key: impl Fn(MemoryId) -> String + Send + Sync + 'static) -> Self {
         self.key = Box::new(key);
@@ -272,9 +311,29 @@ impl Book {
         found.append(append)
     }
 
+    /// Writes something else than the append says, which nobody else is to see.
+    pub(super) fn write_as(
+        &self,
+        append: &mut Append,
+        other: impl FnOnce(&mut Append),
+    ) -> Result<Appended> {
+        let mut copy = append.clone();
+        other(&mut copy);
+        let appended = self.write(&mut copy);
+        append.messages = copy.messages;
+        appended
+    }
+
     pub(super) fn look(&self, read: &Read) -> Result<Snapshot> {
         read.check()?;
         Ok(self.found(|it| it.read(read)).unwrap_or_default())
+    }
+
+    /// Reads something else than is asked for.
+    pub(super) fn look_as(&self, read: &Read, other: impl FnOnce(&mut Read)) -> Result<Snapshot> {
+        let mut copy = read.clone();
+        other(&mut copy);
+        self.look(&copy)
     }
 
     pub(super) fn cut(&self, before: u64) -> Result<u64> {

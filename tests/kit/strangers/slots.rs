@@ -1,6 +1,5 @@
 //! Faults in slots.
 
-use std::mem;
 use std::sync::Arc;
 
 use memory_prompt::memory::{Append, Expected, Limits, Read};
@@ -16,16 +15,13 @@ fn versions(
     fault: &'static str,
     made: impl Fn(&Book, &str, &[u8]) -> u64 + Send + Sync + 'static,
 ) -> Strange {
-    Strange::of(fault).append(move |book, append| {
-        let mut appended = book.write(append)?;
+    Strange::of(fault).then(move |book, append, appended| {
         for removed in append.slots.iter().filter(|it| it.content.is_none()) {
             book.data().notes.remove(&format!("{}/{}", book.key, removed.name));
         }
         let written =
             || append.slots.iter().filter_map(|it| Some((&it.name, it.content.as_ref()?)));
-        let Some((name, content)) = written().next().filter(|_| !appended.repeated) else {
-            return Ok(appended);
-        };
+        let Some((name, content)) = written().next().filter(|_| !appended.repeated) else { return };
         let version = SlotVersion::from_bits(made(book, name, content));
         appended.version = Some(version);
         book.found(|it| {
@@ -37,7 +33,6 @@ fn versions(
                 known.1.version = Some(version);
             }
         });
-        Ok(appended)
     })
 }
 
@@ -69,17 +64,15 @@ fn named(fault: &'static str, kept: impl Fn(&str) -> String + Send + Sync + 'sta
     Strange::of(fault)
         .append(move |book, append| {
             append.check(&Limits::default().with_slot(usize::MAX))?;
-            let slots = append.slots.clone();
-            append.slots.iter_mut().for_each(|change| change.name = kept(&change.name));
-            let appended = book.write(append);
-            append.slots = slots;
-            appended
+            book.write_as(append, |copy| {
+                copy.slots.iter_mut().for_each(|change| change.name = kept(&change.name));
+            })
         })
         .read(move |book, read| {
             read.check()?;
-            let mut other = read.clone();
-            other.slots = read.slots.iter().map(|name| asked(name)).collect();
-            let snapshot = book.look(&other)?;
+            let snapshot = book.look_as(read, |it| {
+                it.slots.iter_mut().for_each(|name| *name = asked(name));
+            })?;
             // They are handed out under the names by which they were asked for.
             let once =
                 read.slots.iter().enumerate().filter(|(i, name)| !read.slots[..*i].contains(name));
@@ -89,9 +82,7 @@ fn named(fault: &'static str, kept: impl Fn(&str) -> String + Send + Sync + 'sta
                     Some(Slot::new(name.as_str(), found.version(), found.content()))
                 })
                 .collect();
-            let mut plain = read.clone();
-            plain.slots.clear();
-            Ok(book.look(&plain)?.with_slots(slots))
+            Ok(book.look_as(read, |it| it.slots.clear())?.with_slots(slots))
         })
 }
 
@@ -121,14 +112,13 @@ fn listed(
 
 #[test]
 fn laws_find_strange_slots() {
+    let is_conflict = |error: &Error| matches!(error.kind(), ErrorKind::Conflict { .. });
     laws(["slots::an_append_is_done_with_its_slots_or_not_at_all"]).find([
         // The other way round.
-        Strange::of("slots are written before the messages").append(|book, append| {
+        Strange::of("slots are written before the messages").append(move |book, append| {
             let slots = append.slots.clone();
             match book.write(append) {
-                Err(error)
-                    if matches!(error.kind(), ErrorKind::Conflict { .. }) && !slots.is_empty() =>
-                {
+                Err(error) if is_conflict(&error) && !slots.is_empty() => {
                     let mut only = Append::default();
                     only.slots = slots;
                     let _ = book.write(&mut only);
@@ -140,10 +130,7 @@ fn laws_find_strange_slots() {
         Strange::of("slots are written after the messages").append(|book, append| {
             let mut rest = Append::default();
             rest.slots.clone_from(&append.slots);
-            let slots = mem::take(&mut append.slots);
-            let appended = book.write(append);
-            append.slots = slots;
-            let mut appended = appended?;
+            let mut appended = book.write_as(append, |copy| copy.slots.clear())?;
             appended.version = book.write(&mut rest)?.version;
             Ok(appended)
         }),
@@ -155,10 +142,7 @@ fn laws_find_strange_slots() {
                 one.slots.push(change.clone());
                 book.write(&mut one)?;
             }
-            append.slots = vec![last.clone()];
-            let appended = book.write(append);
-            append.slots = slots;
-            appended
+            book.write_as(append, |copy| copy.slots = vec![last.clone()])
         }),
     ]);
 
@@ -185,11 +169,9 @@ fn laws_find_strange_slots() {
             let checked = book.found(|it| it.check(append));
             checked.unwrap_or_else(|| append.check_on_nothing())?;
             pause();
-            let slots = append.slots.clone();
-            append.slots.iter_mut().for_each(|change| change.expected = Expected::Any);
-            let appended = book.write(append);
-            append.slots = slots;
-            appended
+            book.write_as(append, |copy| {
+                copy.slots.iter_mut().for_each(|change| change.expected = Expected::Any);
+            })
         }),
     ]);
 
@@ -230,17 +212,8 @@ fn laws_find_strange_slots() {
 
     laws(["slots::evicting_leaves_slots_and_clearing_removes_them"]).find([
         // A table of its own, of which `clear` does not know.
-        Strange::of("clear keeps the slots").clear(|book| {
-            let slots = book.found(|it| it.slots.clone());
-            book.wipe()?;
-            book.found(|it| it.slots = slots.unwrap_or_default());
-            Ok(())
-        }),
-        Strange::of("evicting takes the slots").evict(|book, before| {
-            let gone = book.cut(before)?;
-            book.found(|it| it.slots.clear());
-            Ok(gone)
-        }),
+        Strange::of("clear keeps the slots").cleared(|it, was| it.slots = was.slots),
+        Strange::of("evicting takes the slots").evicted(|it, _| it.slots.clear()),
     ]);
 
     laws(["slots::hostile_names_are_slots_of_their_own"])
@@ -260,9 +233,7 @@ fn laws_find_strange_slots() {
         Strange::of("the slot of the system message can be written").append(|book, append| {
             let (system, slots): (Vec<_>, Vec<_>) =
                 append.slots.iter().cloned().partition(|change| change.name == "system");
-            let all = mem::replace(&mut append.slots, slots);
-            let appended = book.write(append);
-            append.slots = all;
+            let appended = book.write_as(append, |copy| copy.slots = slots);
             for change in system {
                 let text =
                     String::from_utf8_lossy(&change.content.unwrap_or_default()).into_owned();
@@ -297,11 +268,9 @@ fn laws_find_strange_slots() {
     laws(["slots::a_slot_is_written_replaced_and_removed"]).find([Strange::of(
         "removing tells a version",
     )
-    .append(|book, append| {
+    .then(|_, append, appended| {
         let removes = append.slots.iter().any(|change| change.content.is_none());
-        let mut appended = book.write(append)?;
         appended.version = appended.version.or_else(|| removes.then(SlotVersion::random));
-        Ok(appended)
     })]);
 
     laws([
@@ -364,33 +333,22 @@ fn a_law_finds_each_other_strange_slot() {
             });
             Ok(appended)
         }),
-        Strange::of("clear keeps the system message").clear(|book| {
-            let system = book.found(|it| it.system.clone()).flatten();
-            book.wipe()?;
-            book.found(|it| it.system = system);
-            Ok(())
-        }),
+        Strange::of("clear keeps the system message").cleared(|it, was| it.system = was.system),
         // A conversation without messages is cleaned up.
-        Strange::of("evicting all takes the slots").evict(|book, before| {
-            let gone = book.cut(before)?;
-            book.found(|it| it.rows.is_empty().then(|| it.slots.clear()));
-            Ok(gone)
+        Strange::of("evicting all takes the slots").evicted(|it, _| {
+            it.slots.retain(|_, _| !it.rows.is_empty());
         }),
-        Strange::of("evicting all takes the system message").evict(|book, before| {
-            let gone = book.cut(before)?;
-            book.found(|it| it.system = it.system.take().filter(|_| !it.rows.is_empty()));
-            Ok(gone)
+        Strange::of("evicting all takes the system message").evicted(|it, _| {
+            it.system = it.system.take().filter(|_| !it.rows.is_empty());
         }),
         // A table without a foreign key: the next conversation under this id finds them.
-        burying("delete leaves the slots").append(|book, append| {
-            let appended = book.write(append)?;
+        burying("delete leaves the slots").then(|book, _, _| {
             let grave = book.data().graves.remove(&book.key);
             book.found(|it| {
                 for (name, slot) in grave.map(|it| it.slots).unwrap_or_default() {
                     it.slots.entry(name).or_insert(slot);
                 }
             });
-            Ok(appended)
         }),
         // A tombstone: who expects nothing there is told that there is something.
         Strange::of("a removed slot is there").append(|book, append| {
@@ -419,10 +377,7 @@ fn a_law_finds_each_other_strange_slot() {
             let writes = append.slots.iter().any(|change| change.content.is_some());
             let is_there = book.found(|_| ()).is_some();
             if !is_there && !writes && append.messages.is_empty() {
-                let id = append.id.take();
-                let appended = book.write(append);
-                append.id = id;
-                return appended;
+                return book.write_as(append, |copy| copy.id = None);
             }
             book.write(append)
         }),
@@ -475,11 +430,8 @@ fn a_law_finds_each_other_strange_slot() {
         // `>=` in place of `>`.
         Strange::of("a slot of the largest size is refused").limits(of_4096()).append(
             |book, append| {
-                if append
-                    .slots
-                    .iter()
-                    .any(|it| it.content.as_ref().is_some_and(|it| it.len() >= 4096))
-                {
+                let mut contents = append.slots.iter().filter_map(|it| it.content.as_ref());
+                if contents.any(|it| it.len() >= 4096) {
                     return Err(Error::new(ErrorKind::Invalid, "append", "the slot is too large"));
                 }
                 book.write(append)

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::conversations::{conversation, life, temporaries, text};
 use crate::private::with_private;
-use crate::setups::{Setup, compose, setups};
+use crate::setups::{compose, setups};
 
 /// Media of each kind, by data, by address and by the name that a provider gave.
 fn media() -> impl Strategy<Value = Part> {
@@ -83,12 +83,8 @@ impl Generated {
     /// over.
     fn prompt(&mut self, provider: Provider) -> Prompt {
         loop {
-            let said: (Setup, Vec<Message>, Vec<Message>) =
-                (setups(), with_private(history()), temporaries())
-                    .new_tree(&mut self.0)
-                    .unwrap()
-                    .current();
-            let (setup, history, temporaries) = said;
+            let drawn = (setups(), with_private(history()), temporaries());
+            let (setup, history, temporaries) = drawn.new_tree(&mut self.0).unwrap().current();
             let composer = setup.composer().for_provider(provider);
             if let Ok(prompt) = compose(&composer, &history, &temporaries) {
                 return prompt;
