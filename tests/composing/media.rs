@@ -189,6 +189,21 @@ fn a_result_that_is_too_large_gives_way() {
     }
 }
 
+/// A picture that was too large was asked about, and its question was stored without an answer. Each
+/// later build was an error, so that nothing could be asked any more.
+#[test]
+fn an_old_question_that_is_too_large_gives_way() {
+    let question = Message::user([Part::text("This?"), data(100, 100, 5_242_884)]);
+    let mut history = vec![question];
+    composed(Provider::Anthropic, &history).unwrap_err();
+    history.push(Message::user("Never mind. Hi?"));
+    for _ in 0..2 {
+        let prompt = composed(Provider::Anthropic, &history).unwrap();
+        assert_eq!(prompt.report().cleared[0].position, 0);
+        history.extend([Message::ai("Hello."), Message::user("And now?")]);
+    }
+}
+
 /// A recording that Groq takes from nobody was too large for it, and so was a screenshot in a
 /// result, which its format has no place for: no build came through. Such pictures also took the
 /// places of those of the user.

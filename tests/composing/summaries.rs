@@ -8,7 +8,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use memory_prompt::conversation::{Conversation, ModelSummarizer, Scripted};
 use memory_prompt::memory::{Append, Expected, MemoryId};
-use memory_prompt::message::{AiMessage, UserMessage};
+use memory_prompt::message::{AiMessage, Media, Part, UserMessage};
 use memory_prompt::report::{Break, Origin};
 use memory_prompt::summary::{Compaction, CompactionPolicy};
 use memory_prompt::token::Estimate;
@@ -240,12 +240,14 @@ fn a_model_is_asked_to_shorten_its_notes() {
     assert!(again.contains("\"Facts: xxx") && !again.contains("question 3"), "{again}");
 }
 
-/// Of a talk between many nobody learned who had said what, and on which day.
+/// Of a talk between many nobody learned who had said what, and on which day; nor that an answer
+/// had a picture.
 #[test]
 fn a_summariser_reads_who_spoke_and_when() {
     let memory = DefaultChatMemory::new();
     let says = |name: &str, text: &str| Message::from(UserMessage::new(text).with_name(name));
-    let said = [says("Ada", "I go."), says("user Bo", "I stay."), Message::ai("Good.")];
+    let drawn = AiMessage::new("Good.").with_part(Part::Image(Media::url("https://e.x/a.png")));
+    let said = [says("Ada", "I go."), says("user Bo", "I stay."), drawn.into()];
     let days = [0, 20_000, 20_001].map(|day| UNIX_EPOCH + Duration::from_secs(day * 86_400));
     memory.append_with(&mut Append::new(said).with_times(days)).unwrap();
     let prompt = over(memory);
@@ -254,7 +256,7 @@ fn a_summariser_reads_who_spoke_and_when() {
     assert_eq!(
         due.transcript(),
         "0 user Ada \"I go.\"\n2024-10-04\n1 user \"user Bo\" \"I stay.\"\n\
-         2024-10-05\n2 assistant \"Good.\"\n"
+         2024-10-05\n2 assistant \"Good.\" [1 image]\n"
     );
     let told = due.records.iter().map(|it| (it.position(), it.appended_at())).collect::<Vec<_>>();
     assert_eq!(told, [(0, days[0]), (1, days[1]), (2, days[2])]);

@@ -326,10 +326,14 @@ fn what_only_one_provider_can_look_at_is_not_shown_to_others() {
     use Provider::{Anthropic, Gemini, OpenAi, OpenAiResponses, Vertex};
     let gemini = "https://generativelanguage.googleapis.com/v1beta/files/abc";
     let typed = |url: &str| Part::Image(Media::url(url).with_media_type("image/png"));
-    let known: [(Part, &[Provider]); 5] = [
+    let known: [(Part, &[Provider]); 9] = [
         (typed(gemini), &[Gemini]),
         (typed("gs://bucket/a.png"), &[Gemini, Vertex]),
         (typed("s3://bucket/a.png"), &[]),
+        (typed("blob:https://chat.example/a"), &[]),
+        (typed("file:///home/ada/a.png"), &[]),
+        (typed("DATA:image/png;base64,AAAA"), &[]),
+        (typed("HTTP://e.x/a.png"), &[Provider::OpenAi, Provider::OpenAiResponses]),
         (Part::File(Media::file_id("file-abc")), &[OpenAi, OpenAiResponses]),
         (Part::File(Media::file_id("file_01abc")), &[Anthropic]),
     ];
