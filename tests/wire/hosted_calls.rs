@@ -28,11 +28,11 @@ fn found() -> Value {
 }
 
 /// A program that the provider runs.
-fn code(id: &str, input: Value) -> Value {
+fn code(id: &str, input: &Value) -> Value {
     json!({"type": "server_tool_use", "id": id, "name": "code_execution", "input": input})
 }
 
-fn ran(id: &str, content: Value) -> Value {
+fn ran(id: &str, content: &Value) -> Value {
     json!({"type": "code_execution_tool_result", "tool_use_id": id, "content": content})
 }
 
@@ -98,10 +98,10 @@ fn a_search_without_its_result_is_continued_or_left_out() {
 /// these have theirs, answers later.
 #[test]
 fn a_program_waits_for_its_calls() {
-    let program = code("s", json!({"code": "roll()"}));
+    let program = code("s", &json!({"code": "roll()"}));
     let caller = json!({"type": "code_execution_20250825", "tool_id": "s"});
     let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "roll", "input": {}, "caller": caller});
-    let result = ran("s", json!({"stdout": "3"}));
+    let result = ran("s", &json!({"stdout": "3"}));
     let running = [
         Message::user("Roll twice."),
         read("tool_use", &json!([program, call("a")])),
@@ -173,8 +173,8 @@ fn what_belongs_to_a_call_that_the_window_cut_off_is_left_out() {
 
     let caller = json!({"type": "code_execution_20250825", "tool_id": "p"});
     let rolls = |id: &str| json!({"type": "tool_use", "id": id, "name": "roll", "input": {}, "caller": caller});
-    let program = code("p", json!({}));
-    let over = ran("p", json!({}));
+    let program = code("p", &json!({}));
+    let over = ran("p", &json!({}));
     let loops = [
         Message::user("Roll twice."),
         read("tool_use", &json!([program, rolls("a")])),
@@ -196,10 +196,10 @@ fn what_belongs_to_a_call_that_the_window_cut_off_is_left_out() {
 /// too; and the result of that, an answer later, was refused.
 #[test]
 fn a_call_that_is_joined_to_another_providers_keeps_its_result() {
-    let program = code("p", json!({}));
+    let program = code("p", &json!({}));
     let throws = json!({"type": "tool_use", "id": "b", "name": "roll", "input": {},
         "caller": {"type": "code_execution_20250825", "tool_id": "p"}});
-    let over = ran("p", json!({}));
+    let over = ran("p", &json!({}));
     let of_gemini = json!({"candidates": [{"finishReason": "STOP", "content": {"role": "model", "parts": [
         {"functionCall": {"id": "a", "name": "roll", "args": {}}, "thoughtSignature": "sig-of-gemini"},
     ]}}]});
