@@ -85,7 +85,7 @@ fn a_picture_that_lies_beside_the_export_is_named_and_is_no_file_of_a_provider()
     let view = read(&json!([tree])).pop().unwrap().unwrap();
     let question = view.messages().unwrap().remove(0);
     let said = "[the file sediment://file_1]\n1 + 1?\n[the file file-service://file-2]";
-    assert_eq!(*question, Message::user(said));
+    assert_eq!(question, Message::user(said));
 }
 
 #[test]

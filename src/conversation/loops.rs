@@ -127,7 +127,7 @@ macro_rules! over {
 
             /// Approves a call that waits, and goes on with its turn: from any process, at any
             /// time, with the [`Waiting`] that the person was shown. If further calls of the turn
-            /// wait, it is [parked](Ended::Parked) again.
+            /// wait, it is [parked](crate::turn::Ended::Parked) again.
             ///
             /// ```
             /// use memory_prompt::conversation::{Conversation, Scripted};

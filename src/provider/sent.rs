@@ -132,10 +132,9 @@ fn reaches(url: &str, row: &Row) -> bool {
         "http" if is_gemini || row.format == Format::Anthropic => false,
         "http" | "https" => row.addresses || is_youtube(url),
         "gs" => is_gemini,
-        // Data in other letters than base64, which are not read here.
-        "s3" | "data" => false,
-        // What only a browser or an app can open.
-        "blob" | "content" | "file" => false,
+        // Data in other letters than base64, which are not read here, and what only a browser or
+        // an app can open.
+        "s3" | "data" | "blob" | "content" | "file" => false,
         _ => true,
     }
 }

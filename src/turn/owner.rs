@@ -94,13 +94,13 @@ impl Turn {
     /// Before the model is asked, [`next`](Self::next) looks for earlier requests of this id, which
     /// costs two more round trips:
     ///
-    /// - It was answered: the turn is [`Ended::Adopted`](super::Ended::Adopted), with the stored
-    ///   messages and their positions.
+    /// - It was answered: the turn is [`Ended::Adopted`], with the stored messages and their
+    ///   positions.
     /// - It is stored without an answer: the turn goes on behind the stored calls and results,
     ///   which don't run again. Its own messages are then stored under an id that is derived from
     ///   this one.
-    /// - It waits for approval: the turn is [`Ended::Parked`](super::Ended::Parked), with the calls
-    ///   that [wait](super::Done::waiting).
+    /// - It waits for approval: the turn is [`Ended::Parked`], with the calls that
+    ///   [wait](super::Done::waiting).
     /// - It runs, and has a checkpoint: [`ErrorKind::Busy`]. Without a checkpoint it can't be seen
     ///   that it runs: the model is asked, one of the two turns is stored, and both return the
     ///   stored answer.

@@ -189,8 +189,8 @@ fn a_result_that_is_too_large_gives_way() {
     }
 }
 
-/// A picture that was too large was asked about, and its question was stored without an answer. Each
-/// later build was an error, so that nothing could be asked any more.
+/// A picture that was too large was asked about, and its question was stored without an answer.
+/// Each later build was an error, so that nothing could be asked any more.
 #[test]
 fn an_old_question_that_is_too_large_gives_way() {
     let question = Message::user([Part::text("This?"), data(100, 100, 5_242_884)]);

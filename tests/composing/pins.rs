@@ -221,19 +221,19 @@ fn a_budget_counts_pins_first_and_names_them_where_they_are_too_much() {
 
 #[test]
 fn pins_of_a_hundred_thousand_messages_ago_are_counted_once() {
-    let counted = Arc::new(Mutex::new(0_usize));
-    let times = Arc::clone(&counted);
-    let counter = move |text: &str| {
+    let seen = Arc::new(Mutex::new(0_usize));
+    let times = Arc::clone(&seen);
+    let counts = move |text: &str| {
         *times.lock() += 1;
         Estimate.count_text(text).unwrap()
     };
-    let prompt = over(remembering(chatter(100_000))).max_tokens(100, counter);
+    let prompt = over(remembering(chatter(100_000))).max_tokens(100, counts);
     (0..5).for_each(|i| drop(prompt.pin(i).unwrap()));
     let first = prompt.preview().unwrap();
-    let once = std::mem::take(&mut *counted.lock());
+    let once = std::mem::take(&mut *seen.lock());
     assert!(once >= first.len());
     assert_eq!(prompt.preview().unwrap(), first);
-    assert_eq!(*counted.lock(), 0);
+    assert_eq!(*seen.lock(), 0);
 }
 
 #[test]

@@ -30,8 +30,8 @@ use memory_prompt::store::cassandra::driver::client::session_builder::SessionBui
 use memory_prompt::{AsyncChatMemory, AsyncChatMemoryStore, CassandraStore};
 
 use crate::laws::Failing;
-use crate::process::block_on as wait;
 use crate::sending;
+use crate::tasks::block_on as wait;
 use server::Node;
 
 /// The server that most of the tests share.

@@ -39,8 +39,8 @@ use memory_prompt::{
 };
 
 use crate::laws::{self, Failing, failed};
-use crate::process::{Server, block_on, folder, free_port};
-use crate::tasks::{begin, end};
+use crate::process::{Server, folder, free_port};
+use crate::tasks::{begin, block_on, end};
 use crate::way::{Fate, way};
 use crate::{sending, soak, turns};
 

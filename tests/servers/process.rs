@@ -15,13 +15,6 @@ use std::time::{Duration, Instant};
 
 pub(crate) use port::free_port;
 
-/// Waits for a future on a runtime of two threads.
-#[cfg(any(feature = "cassandra", feature = "postgres"))]
-pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
-    let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    runtime.worker_threads(2).enable_all().build().unwrap().block_on(future)
-}
-
 /// A program that serves, and can be killed and started again over the same data.
 pub(crate) struct Server {
     command: Box<dyn Fn() -> Command + Send + Sync>,

@@ -333,7 +333,7 @@ fn what_only_one_provider_can_look_at_is_not_shown_to_others() {
         (typed("blob:https://chat.example/a"), &[]),
         (typed("file:///home/ada/a.png"), &[]),
         (typed("DATA:image/png;base64,AAAA"), &[]),
-        (typed("HTTP://e.x/a.png"), &[Provider::OpenAi, Provider::OpenAiResponses]),
+        (typed("HTTP://e.x/a.png"), &[OpenAi, OpenAiResponses]),
         (Part::File(Media::file_id("file-abc")), &[OpenAi, OpenAiResponses]),
         (Part::File(Media::file_id("file_01abc")), &[Anthropic]),
     ];

@@ -205,7 +205,9 @@ impl Seen {
         }
         let requests = std::mem::take(&mut self.requests);
         let told = ask(python().arg("--all"), |input| {
-            requests.iter().for_each(|request| writeln!(input, "{request}").unwrap());
+            for request in &requests {
+                writeln!(input, "{request}").unwrap();
+            }
         });
         for line in told.lines() {
             match serde_json::from_str::<Value>(line) {

@@ -138,7 +138,9 @@ fn requests_fit_the_typed_models_of_the_python_clients() {
         requests.push(json!({"provider": provider, "body": body}));
     }
     let told = ask(&mut python(), |lines| {
-        requests.iter().for_each(|request| writeln!(lines, "{request}").unwrap());
+        for request in &requests {
+            writeln!(lines, "{request}").unwrap();
+        }
     });
     let counts = told.lines().filter_map(|line| line.split(' ').nth(1)?.parse::<usize>().ok());
     assert_eq!(counts.sum::<usize>(), requests.len(), "{told}");

@@ -43,8 +43,8 @@ fn goes_elsewhere(memory: &Arc<DefaultChatMemory>) -> impl Fn() + Send + Sync + 
     move || drop(MemoryPrompt::new(Arc::clone(&memory)).with_branches().edit(0, Message::user("?")))
 }
 
-/// A person said no, in another tab the conversation went to another branch meanwhile, and the model
-/// failed: the turn that was to be forgotten looked at its slot again and again, for ever.
+/// A person said no, in another tab the conversation went to another branch meanwhile, and the
+/// model failed: the turn that was to be forgotten looked at its slot again and again, for ever.
 #[test]
 fn a_turn_that_is_given_up_on_a_branch_that_was_left_ends() {
     let (memory, prompt) = tab();
