@@ -68,7 +68,8 @@ pub struct Follower {
 #[non_exhaustive]
 pub struct Told {
     /// The id, after which a follower [goes on](super::Conversation::follow): that of the turn, and
-    /// the number of bytes of text up to the end of this event.
+    /// the number of bytes of text up to the end of this event. After an `error` that is 0: the
+    /// next answer of the turn is told from its beginning.
     pub id: String,
     /// The name: `question` and `text`, each with a text; and at the end either `done`, with how
     /// the turn [ended](Ended) and its usage (a stored turn shows only whether it was interrupted),
