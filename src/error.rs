@@ -302,7 +302,7 @@ impl Error {
     ///
     /// | status | kinds |
     /// |---|---|
-    /// | 400 | `Invalid`: the request is invalid |
+    /// | 400 | `Invalid`: the request is invalid; `Provider`: its provider refuses what it says |
     /// | 409 | `Conflict`, `SlotConflict`, `Forgotten`, `Exists`: reload the page |
     /// | 409 | `Busy`, `Adopted`, `Decided`: it is being done, or was done, elsewhere |
     /// | 413 | `Budget`: the question is too large |
@@ -311,8 +311,8 @@ impl Error {
     /// | 504 | `Unanswered`, `Unfinished`: the model took too long, or its answer broke off |
     /// | 500 | all others: the service is configured wrongly |
     ///
-    /// With [`Display`](fmt::Display), which quotes no message and names no conversation, it is a
-    /// complete response. The provider's own status is in [`Refused`](ErrorKind::Refused).
+    /// With [`Display`](fmt::Display), which quotes no message, it is a complete response; the text
+    /// may name the id of the conversation. The provider's own status is in [`Refused`](ErrorKind::Refused).
     ///
     /// ```
     /// use memory_prompt::conversation::{Conversation, Scripted};
@@ -326,12 +326,12 @@ impl Error {
     pub fn http_status(&self) -> u16 {
         use ErrorKind as Why;
         match self.0.kind {
-            Why::Invalid => 400,
+            Why::Invalid | Why::Provider => 400,
             Why::Budget { .. } => 413,
             Why::Model | Why::Codec | Why::Refused { retryable: false, .. } => 502,
             Why::Refused { .. } | Why::Storage | Why::Unacknowledged => 503,
             Why::Unanswered { .. } | Why::Unfinished => 504,
-            Why::ToolGroup | Why::Provider | Why::Truncate | Why::Count | Why::Unsupported => 500,
+            Why::ToolGroup | Why::Truncate | Why::Count | Why::Unsupported => 500,
             _ => 409, // another request was faster
         }
     }

@@ -15,8 +15,8 @@
 //!   times faster;
 //! - Redis: as much as the server's settings guarantee. With `appendonly yes` and
 //!   `appendfsync always` that is a crash of the server, with `everysec` a crash minus the last
-//!   second or two; and the loss of a machine if its replica has the append, which `replicas` waits
-//!   for;
+//!   second or two; and most losses of a machine if its replica has the append, which `replicas`
+//!   waits for;
 //! - PostgreSQL: what a commit survives: a crash of the server's machine, and its loss if there is
 //!   a synchronous standby;
 //! - Cassandra: the loss of any minority of replicas; a power cut of all of them with

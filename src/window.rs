@@ -18,7 +18,7 @@ use crate::record::{Snapshot, places};
 /// | window | sends | for |
 /// |---|---|---|
 /// | [`last(n)`](Self::last) | the last `n` messages | short conversations; the default, with 10 |
-/// | [`turns(n)`](Self::turns) | the last `n` turns, each whole | agents with tool loops |
+/// | [`turns(n)`](Self::turns) | the last `n` turns, each whole | short turns of several messages |
 /// | [`all()`](Self::all) | everything | conversations with an end |
 /// | [`stepped(low, step)`](Self::stepped) | `low` to `low + step - 1` messages | cached prompts |
 /// | [`stepped_for(low, prices)`](Self::stepped_for) | the same, at the lowest price | the same |

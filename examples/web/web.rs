@@ -38,7 +38,7 @@ struct App {
     longest: Duration,
 }
 
-/// A failure as a status. The errors of the library name no text and no user, so they can be shown.
+/// A failure as a status. The errors of the library quote no message, so they can be shown.
 #[allow(clippy::needless_pass_by_value)] // as `map_err` wants it
 fn failed(error: Error) -> Failed {
     let status = StatusCode::from_u16(error.http_status());

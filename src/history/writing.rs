@@ -215,7 +215,7 @@ fn said(append: &Append) -> u64 {
 /// Returns the error of an append that expects another branch, or another end of it, than there is.
 fn refused(append: &Append, at: &Standing) -> Option<Error> {
     if asked(append).is_some_and(|on| at.id() != Some(on.id)) {
-        return Some(forgotten());
+        return Some(forgotten(""));
     }
     let actual = at.spans.len();
     let expected = append.expected.filter(|it| *it != actual)?;

@@ -291,16 +291,16 @@ impl Append {
     }
 
     /// Refuses an append whose expectations, apart from those about slots, don't hold in a
-    /// conversation of this incarnation with these positions. The errors begin with `who`.
+    /// conversation of this incarnation with these positions. The errors begin with `front`.
     pub(crate) fn check_standing(
         &self,
-        who: &str,
+        front: &str,
         incarnation: Option<Incarnation>,
         positions: &Range<u64>,
     ) -> Result<()> {
-        must_end_at(who, self.expected, positions.end)?;
+        must_end_at(front, self.expected, positions.end)?;
         if self.since.is_some_and(|since| !since.holds(incarnation, positions)) {
-            return Err(Error::new(ErrorKind::Forgotten, "append", format!("{who}{FORGOTTEN}")));
+            return Err(forgotten(front));
         }
         Ok(())
     }
@@ -340,22 +340,26 @@ impl Appended {
     }
 }
 
-pub(super) fn must_end_at(who: &str, expected: Option<u64>, actual: u64) -> Result<()> {
-    let other = expected.filter(|expected| *expected != actual);
-    other.map_or(Ok(()), |expected| Err(conflict(who, expected, actual)))
+pub(super) fn must_end_at(front: &str, expected: Option<u64>, actual: u64) -> Result<()> {
+    match expected {
+        Some(expected) if expected != actual => Err(conflict(front, expected, actual)),
+        _ => Ok(()),
+    }
 }
 
-pub(crate) fn conflict(who: &str, expected: u64, actual: u64) -> Error {
-    let text = format!("{who}the conversation ends at {actual}, not at {expected}");
+/// Returns the error of an append to a conversation that ends elsewhere; its text begins with
+/// `front`, which is "redis: ", or nothing.
+pub(crate) fn conflict(front: &str, expected: u64, actual: u64) -> Error {
+    let text = format!("{front}the conversation ends at {actual}, not at {expected}");
     Error::new(ErrorKind::Conflict { expected, actual }, "append", text)
 }
 
-/// Returns the error of an append whose caller has seen a part of the conversation that is gone.
-pub(crate) fn forgotten() -> Error {
-    Error::new(ErrorKind::Forgotten, "append", FORGOTTEN)
+/// Returns the error of an append whose caller has seen a part of the conversation that is gone;
+/// its text begins with `front`.
+pub(crate) fn forgotten(front: &str) -> Error {
+    let text = format!("{front}the conversation was deleted, cleared or evicted since it was seen");
+    Error::new(ErrorKind::Forgotten, "append", text)
 }
-
-const FORGOTTEN: &str = "the conversation was deleted, cleared or evicted since it was seen";
 
 /// Returns the error for what a memory of five methods does not do.
 pub(crate) fn unsupported(operation: &'static str, what: &str, method: &str) -> Error {

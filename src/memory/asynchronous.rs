@@ -188,6 +188,25 @@ pub trait AsyncChatMemory: Debug + Send + Sync {
     }
 }
 
+/// A batch as an append: what is left of it goes back, even if its future is dropped.
+pub(crate) struct LentBatch<'a> {
+    batch: &'a mut Vec<Message>,
+    pub(crate) append: Append,
+}
+
+impl<'a> LentBatch<'a> {
+    pub(crate) fn new(batch: &'a mut Vec<Message>, expected: Option<u64>) -> Self {
+        let append = Append { expected, ..Append::new(std::mem::take(batch)) };
+        Self { batch, append }
+    }
+}
+
+impl Drop for LentBatch<'_> {
+    fn drop(&mut self) {
+        std::mem::swap(self.batch, &mut self.append.messages);
+    }
+}
+
 /// The methods `append` and `read` of a memory, made of its `append_with` and `read_with`.
 macro_rules! plain_by_with {
     () => {
@@ -197,10 +216,8 @@ macro_rules! plain_by_with {
             expected: Option<u64>,
         ) -> BoxFuture<'a, Result<std::ops::Range<u64>>> {
             Box::pin(async move {
-                let mut append = Append { expected, ..Append::new(batch.iter().cloned()) };
-                let appended = self.append_with(&mut append).await?;
-                batch.clear();
-                Ok(appended.positions)
+                let mut lent = $crate::memory::LentBatch::new(batch, expected);
+                Ok(self.append_with(&mut lent.append).await?.positions)
             })
         }
         fn read(&self, before: Option<u64>, n: usize) -> BoxFuture<'_, Result<Snapshot>> {

@@ -61,8 +61,8 @@ impl<M: ?Sized> MemoryPrompt<M> {
         let is_dropped =
             |why| !matches!(why, Reason::OverBudget | Reason::RestOfTurn | Reason::Opening);
         let dropped = report.left_out.iter().filter(|it| is_dropped(it.why)).map(|it| it.position);
-        let sent = sent.chain(prompt.joined_positions()).chain(report.question.iter().copied());
-        let mut not_these: HashSet<u64> = sent.chain(dropped).collect();
+        let seen = sent.chain(prompt.joined_positions()).chain(report.question.iter().copied());
+        let mut not_these: HashSet<u64> = seen.chain(dropped).collect();
         if self.recall.as_ref().is_some_and(|recall| recall.tool_results) {
             for position in cleared_groups(prompt, snapshot) {
                 not_these.remove(&position);

@@ -143,15 +143,18 @@ impl<'a> PrivateFilter<'a> {
                 || self.field(key)
                 || value.is_null() // Gemini's mark of a made-up id
                 || (key == "custom" && value.is_boolean());
-            let within = value.as_object().filter(|_| WITHIN.contains(&key.as_str()));
-            let inner = within.filter(|_| !is_kept).map(|inner| self.fields(inner));
-            if is_kept || matches!(inner, Some(None)) {
+            if is_kept {
                 left.insert(key.clone(), value.clone());
                 continue;
             }
-            changed = true;
-            if let Some(inner) = inner.flatten().filter(|inner| !inner.is_empty()) {
-                left.insert(key.clone(), Value::Object(inner));
+            let inner = value.as_object().filter(|_| WITHIN.contains(&key.as_str()));
+            match inner.map(|inner| self.fields(inner)) {
+                Some(None) => drop(left.insert(key.clone(), value.clone())), // all of it remains
+                some => {
+                    changed = true;
+                    let some = some.flatten().filter(|some| !some.is_empty());
+                    left.extend(some.map(|some| (key.clone(), Value::Object(some))));
+                }
             }
         }
         changed.then_some(left)
@@ -259,7 +262,9 @@ impl<'a> PrivateFilter<'a> {
                 }
                 let mut copy = call.clone();
                 copy.extra = extra.unwrap_or(copy.extra);
-                copy.signature = copy.signature.filter(|_| self.own);
+                if signed {
+                    copy.signature = None;
+                }
                 Said::Changed(copy.into())
             }
         }
@@ -282,11 +287,12 @@ impl<'a> PrivateFilter<'a> {
         }
         // Mistral's reasoning within the content.
         if kept.contains_key("type") {
-            return match &*thought.text {
-                _ if self.field("thinking") => Said::AsItIs,
-                "" => Said::LeftOut,
-                text => Said::Changed(Reasoning::new(text).into()),
-            };
+            if self.field("thinking") {
+                return Said::AsItIs;
+            }
+            let is_empty = thought.text.is_empty();
+            let text = Reasoning::new(thought.text.as_str());
+            return if is_empty { Said::LeftOut } else { Said::Changed(text.into()) };
         }
         match self.under(self.mark, &thought.extra) {
             Some(extra)

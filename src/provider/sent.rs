@@ -86,7 +86,7 @@ pub(crate) fn has_place(part: &Part, in_result: bool, row: &Row) -> bool {
             inline(media).is_none_or(|data| COMMON.contains(&data.media_type))
         }
         (Format::Anthropic, Part::File(_)) => inline(media).is_none_or(|data| {
-            // What a memory keeps beside its records is no text: it has no data here.
+            // A memory keeps no text beside its records: a reference, without data, is none.
             let is_text = data.media_type.starts_with("text/") && !data.data.is_empty();
             data.media_type == PDF || is_text && base64::text(data.data).is_some()
         }),
@@ -132,9 +132,11 @@ fn reaches(url: &str, row: &Row) -> bool {
         "http" if is_gemini || row.format == Format::Anthropic => false,
         "http" | "https" => row.addresses || is_youtube(url),
         "gs" => is_gemini,
+        // Where a server of the application's own may look: vLLM and llama.cpp by an option.
+        "file" => is_own_or(row, &["openai_compatible", "strict_template", "vllm", "llama_cpp"]),
         // Data in other letters than base64, which are not read here, and what only a browser or
         // an app can open.
-        "s3" | "data" | "blob" | "content" | "file" => false,
+        "s3" | "data" | "blob" | "content" => false,
         _ => true,
     }
 }
@@ -144,17 +146,19 @@ fn knows_id(id: &str, row: &Row) -> bool {
     match row.format {
         Format::Anthropic => !id.starts_with("file-") && !id.starts_with("files/"),
         Format::Gemini => !id.starts_with("file-") && !id.starts_with("file_01"),
-        _ if id.starts_with("file-") => knows_openai_files(row),
+        // Azure gives such ids too.
+        _ if id.starts_with("file-") => {
+            is_own_or(row, &["openai", "openai_responses", "azure", "litellm"])
+        }
         _ => !id.starts_with("file_01") && !id.starts_with("files/"),
     }
 }
 
-/// Returns whether the ids of OpenAI's files may be known: to itself, to Azure, which gives such
-/// ones too, to a proxy, and to a server of the application's own, of which nobody knows.
-fn knows_openai_files(row: &Row) -> bool {
-    const KNOWN: [&str; 4] = ["openai", "openai_responses", "azure", "litellm"];
+/// Returns whether this is one of these servers, or one with a row of the application's own, of
+/// which nobody knows.
+fn is_own_or(row: &Row, these: &[&str]) -> bool {
     let is_named = Provider::NAMED.iter().any(|named| named.row().name() == row.name());
-    !is_named || KNOWN.contains(&row.name())
+    !is_named || these.contains(&row.name())
 }
 
 /// Returns whether Google has the film at this address itself.

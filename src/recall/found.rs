@@ -31,7 +31,7 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Returns what a search asks of a snapshot whose conversation its question does not continue.
+    /// Returns a search of a snapshot for this question alone, without a budget.
     pub(crate) fn new(
         id: &MemoryId,
         question: String,

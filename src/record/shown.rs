@@ -51,7 +51,7 @@ pub(crate) fn moment(text: &str) -> Option<SystemTime> {
     // If seconds were written as milliseconds, the year has five digits.
     let (year, rest) = text.split_once('-')?;
     let number = |from: usize, to: usize| rest.get(from..to)?.parse::<u64>().ok();
-    let year = year.parse::<u64>().ok().filter(|year| *year < 1_000_000)?;
+    let year = year.parse::<u64>().ok().filter(|year| *year < 1_000_000_000)?;
     let (month, day) = (number(0, 2)?, number(3, 5)?);
     let (hour, minute, second, millis) =
         (number(6, 8)?, number(9, 11)?, number(12, 14)?, number(15, 18)?);
@@ -60,6 +60,6 @@ pub(crate) fn moment(text: &str) -> Option<SystemTime> {
     let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day.checked_sub(1)?;
     let days = years * 365 + years / 4 - years / 100 + years / 400 + of_year;
     let seconds = (days.checked_sub(719_468)? * 24 + hour) * 3_600 + minute * 60 + second;
-    let read = seconds * 1_000 + millis;
+    let read = seconds.checked_mul(1_000)?.checked_add(millis)?;
     (rfc3339(read) == text).then(|| time_of(read))
 }

@@ -441,7 +441,8 @@ impl AsyncChatMemory for CassandraMemory {
             let (appended, head) = conversation.append(batch).await?;
             append.messages.clear();
             if let Some(head) = head {
-                // The append is done; where this fails, the next one tries again.
+                // Moves what is no longer new. The append is done, so errors are ignored: the next
+                // one tries again.
                 let _ = conversation.tidy(&head).await;
             }
             Ok(appended)

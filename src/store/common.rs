@@ -1,5 +1,5 @@
-//! Shared parts of the backends: encoded batches, expectations of appends, rows of reads, errors,
-//! and conversions to signed numbers.
+//! Shared parts of the backends: rows of reads, outcomes of appends, and conversions to signed
+//! numbers.
 
 use std::fmt;
 use std::ops::Range;

@@ -6,8 +6,8 @@ use crate::record::{Slot, Snapshot};
 /// How many ids are read at once.
 const PAGE: usize = 256;
 
-/// The walks over a store of one kind: what is written once is done at once over a blocking one,
-/// and awaited over an async one.
+/// The walks over a store of one kind. Their code is written once: done at once over a blocking
+/// store, and awaited over an async one.
 macro_rules! over {
     ($kind:ident, $store:ident, [$($async:tt)*], [$($now:tt)*]) => {
         pub(super) mod $kind {
@@ -44,7 +44,8 @@ macro_rules! over {
                 after: Option<(&MemoryId, &str)>,
                 n: usize,
             ) -> Result<Vec<(MemoryId, Slot)>> {
-                // The list continues after the last conversation, or in it behind this name.
+                // The list goes on after the conversation `last`; or first in it, after the slot
+                // `behind`, if it has the prefix.
                 let within = after.filter(|(id, _)| id.as_str().starts_with(prefix));
                 let (mut last, mut behind) = (after.map(|it| it.0.clone()), within.map(|it| it.1));
                 let mut found = Vec::new();

@@ -60,8 +60,9 @@ impl Fields {
         Ok(Part::Text(TextPart { text, extra: keep(format, self.rest()) }))
     }
 
-    /// Returns the rest without those of these lists that are empty: some write them always.
-    pub(super) fn rest_but_empty(self, lists: &[&str]) -> Attributes {
+    /// Returns the rest without those of these lists that are empty: some clients write them into
+    /// each message.
+    pub(super) fn rest_without_empty(self, lists: &[&str]) -> Attributes {
         let mut rest = self.rest();
         let is_empty = |value: &Value| value.as_array().is_some_and(Vec::is_empty);
         rest.retain(|key, value| !lists.contains(&key.as_str()) || !is_empty(value));

@@ -539,11 +539,14 @@ impl<'a> Request<'a> {
         for (i, tool) in self.tools.iter().enumerate() {
             let choice = refused.iter().find(|it| tool.schema().get(**it).is_some());
             let first = self.tools[..i].iter().position(|it| it.name() == tool.name());
-            let what = match (choice, first) {
-                _ if tool.name().is_empty() => "has no name".to_owned(),
-                (Some(choice), _) => format!("the provider refuses parameters that are `{choice}`"),
-                (None, Some(first)) => format!("has the name of tools[{first}]"),
-                (None, None) => continue,
+            let what = if tool.name().is_empty() {
+                "has no name".to_owned()
+            } else if let Some(choice) = choice {
+                format!("the provider refuses parameters that are `{choice}`")
+            } else if let Some(first) = first {
+                format!("has the name of tools[{first}]")
+            } else {
+                continue;
             };
             return Err(format!("tools[{i}]: {what}"));
         }

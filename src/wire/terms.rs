@@ -114,6 +114,7 @@ pub struct Sent<'m> {
     places: Option<Vec<usize>>,
     /// How many parts were added in front.
     ahead: usize,
+    /// Where its losses are noted, shared by all messages that are sent.
     losses: &'m Losses,
 }
 

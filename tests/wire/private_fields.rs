@@ -323,7 +323,7 @@ fn of_files_openai_is_sent_pdfs_and_texts() {
 /// who has no use for it.
 #[test]
 fn what_only_one_provider_can_look_at_is_not_shown_to_others() {
-    use Provider::{Anthropic, Gemini, OpenAi, OpenAiResponses, Vertex};
+    use Provider::{Anthropic, Gemini, OpenAi, OpenAiResponses, Vertex, Vllm};
     let gemini = "https://generativelanguage.googleapis.com/v1beta/files/abc";
     let typed = |url: &str| Part::Image(Media::url(url).with_media_type("image/png"));
     let known: [(Part, &[Provider]); 9] = [
@@ -331,15 +331,15 @@ fn what_only_one_provider_can_look_at_is_not_shown_to_others() {
         (typed("gs://bucket/a.png"), &[Gemini, Vertex]),
         (typed("s3://bucket/a.png"), &[]),
         (typed("blob:https://chat.example/a"), &[]),
-        (typed("file:///home/ada/a.png"), &[]),
+        (typed("file:///home/ada/a.png"), &[Vllm]),
         (typed("DATA:image/png;base64,AAAA"), &[]),
-        (typed("HTTP://e.x/a.png"), &[OpenAi, OpenAiResponses]),
+        (typed("HTTP://e.x/a.png"), &[OpenAi, OpenAiResponses, Vllm]),
         (Part::File(Media::file_id("file-abc")), &[OpenAi, OpenAiResponses]),
         (Part::File(Media::file_id("file_01abc")), &[Anthropic]),
     ];
     for (part, who) in known {
         let history = [Message::user([Part::text("see"), part.clone()])];
-        for provider in [OpenAi, OpenAiResponses, Anthropic, Gemini, Vertex] {
+        for provider in [OpenAi, OpenAiResponses, Anthropic, Gemini, Vertex, Vllm] {
             let prompt = prompt_for(provider, &history);
             let losses = wire::Request::new(&prompt).losses();
             let is_lost = request(provider, &prompt).to_string().contains("not supported");

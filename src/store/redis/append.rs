@@ -21,14 +21,14 @@ const MOST: usize = 512 << 20;
 /// How many append ids a conversation keeps. The script has the same number.
 const IDS: usize = 64;
 
+pub(super) const LIMITS: Limits = Limits { message: MOST, batch: MOST, slot: MOST, ids: IDS };
+
 /// A call of the script that appends to or restores a conversation.
 pub(super) struct ScriptCall<'a> {
     pub(super) append: &'a Append,
     /// For a restore: the first position, and the incarnation.
     pub(super) restored: Option<(u64, Incarnation)>,
 }
-
-pub(super) const LIMITS: Limits = Limits { message: MOST, batch: MOST, slot: MOST, ids: IDS };
 
 impl ScriptCall<'_> {
     pub(super) async fn make(

@@ -274,7 +274,10 @@ fn failed(
         (ErrorKind::Storage, "")
     };
     let error = Error::new(kind, operation, format!("redis: {doubt}{why}"));
-    source.into_iter().fold(error, Error::with_source)
+    match source {
+        Some(source) => error.with_source(source),
+        None => error,
+    }
 }
 
 impl fmt::Debug for Link {

@@ -281,7 +281,8 @@ impl Reader {
         let at = part.at.key("functionResponse");
         let mut response = camel_fields(part.required("functionResponse")?, at)?;
         let name = response.required_text("name")?;
-        let open = self.open.entry(name.clone()).or_default();
+        let mut none = VecDeque::new();
+        let open = self.open.get_mut(&name).unwrap_or(&mut none);
         let id = match response.text("id")? {
             Some(id) => {
                 open.retain(|other| *other != id);

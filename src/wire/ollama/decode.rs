@@ -117,12 +117,12 @@ pub(super) fn ids(created_at: Option<&str>) -> Ids {
 
 fn system(mut fields: Fields) -> Result<Message> {
     let message = SystemMessage::new(fields.text("content")?.unwrap_or_default());
-    Ok(with_rest(message, ATTRIBUTE, fields.rest_but_empty(&NO_CALLS)))
+    Ok(with_rest(message, ATTRIBUTE, fields.rest_without_empty(&CALLS)))
 }
 
 fn user(mut fields: Fields) -> Result<Message> {
     let message = UserMessage::new(content(&mut fields)?);
-    Ok(with_rest(message, ATTRIBUTE, fields.rest_but_empty(&NO_CALLS)))
+    Ok(with_rest(message, ATTRIBUTE, fields.rest_without_empty(&CALLS)))
 }
 
 fn tool(mut fields: Fields, waiting: &mut Vec<(String, String)>) -> Result<Message> {
@@ -136,11 +136,11 @@ fn tool(mut fields: Fields, waiting: &mut Vec<(String, String)>) -> Result<Messa
     };
     let (call, called) = found.map(|i| waiting.remove(i)).unwrap_or_default();
     let message = ToolMessage::new(id.unwrap_or(call), name.unwrap_or(called), content);
-    Ok(with_rest(message, ATTRIBUTE, fields.rest_but_empty(&NO_CALLS)))
+    Ok(with_rest(message, ATTRIBUTE, fields.rest_without_empty(&CALLS)))
 }
 
 /// Clients with one type for all messages write an empty list of calls into each.
-const NO_CALLS: [&str; 1] = ["tool_calls"];
+const CALLS: [&str; 1] = ["tool_calls"];
 
 /// A text, or a text followed by images.
 fn content(fields: &mut Fields) -> Result<Content> {

@@ -332,7 +332,7 @@ fn assistant(mut fields: Fields, mut ids: Option<&mut Ids>) -> Result<AiMessage>
     }
     let name = fields.text("name")?;
     // OpenAI writes an empty list into every answer, which is not kept.
-    let message = answered(parts, ATTRIBUTE, fields.rest_but_empty(&["annotations"]));
+    let message = answered(parts, ATTRIBUTE, fields.rest_without_empty(&["annotations"]));
     Ok(name.into_iter().fold(message, AiMessage::with_name))
 }
 

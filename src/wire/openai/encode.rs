@@ -153,10 +153,11 @@ impl Writer<'_> {
     /// Returns whether reasoning outside the content is sent back.
     fn goes_back(&self, thought: &Reasoning) -> bool {
         let is_read = !thought.text.is_empty() && !is_block(thought);
-        let has_details = || details(thought).is_some();
-        self.row
-            .reasoning
-            .is_some_and(|field| is_read || (field == ReasoningField::Reasoning && has_details()))
+        match self.row.reasoning {
+            None => false,
+            Some(ReasoningField::Reasoning) if details(thought).is_some() => true,
+            Some(_) => is_read,
+        }
     }
 
     fn with_reasoning<'s>(

@@ -1,7 +1,5 @@
 //! Assembles a streamed answer.
 
-use std::slice;
-
 use serde_json::{Value, json};
 
 use super::calls::Calls;
@@ -189,16 +187,18 @@ impl Chunks {
                 break;
             }
         }
-        let said = match delta.get("content") {
-            Some(Value::Array(blocks)) => Some(&blocks[..]),
-            Some(text @ Value::String(piece)) if !piece.is_empty() => Some(slice::from_ref(text)),
-            _ => None,
-        };
-        if let Some(said) = said {
-            self.say_behind_refusal(at)?;
-            for block in said {
-                shown(block, events);
+        match delta.get("content") {
+            Some(Value::Array(blocks)) => {
+                self.say_behind_refusal(at)?;
+                for block in blocks {
+                    shown(block, events);
+                }
             }
+            Some(text @ Value::String(piece)) if !piece.is_empty() => {
+                self.say_behind_refusal(at)?;
+                shown(text, events);
+            }
+            _ => {}
         }
         events.refusal(delta.peek("refusal").unwrap_or_default());
         for (key, value) in delta.rest() {

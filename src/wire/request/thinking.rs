@@ -15,7 +15,6 @@ use crate::message::{Attributes, Message};
 use crate::prompt::Prompt;
 use crate::provider::Format;
 use crate::wire::anthropic;
-use crate::wire::common::Sequence;
 use crate::wire::losses::Losses;
 use crate::wire::view::MessageFormat;
 
@@ -32,8 +31,7 @@ impl Request<'_> {
             return None;
         }
         let (first, of_loop) = open_loop(self.prompt)?;
-        let mut view = self.on_terms(anthropic::messages(self.prompt));
-        view.messages = Sequence::of(of_loop);
+        let view = self.on_terms(anthropic::Messages::of(of_loop));
         let losses = Losses::default();
         let sent = view.sent(&losses);
         let written = anthropic::Options::messages(&view, &sent);

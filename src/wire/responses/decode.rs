@@ -381,7 +381,7 @@ fn answer_block(value: Value, at: At, beside: Option<Value>) -> Result<Part> {
         fields.take("type");
     }
     // The writer adds empty lists again.
-    let mut kept = fields.rest_but_empty(&["annotations", "logprobs"]);
+    let mut kept = fields.rest_without_empty(&["annotations", "logprobs"]);
     kept.extend(beside.map(|beside| ("message".to_owned(), beside)));
     Ok(Part::Text(TextPart { text, extra: keep_signed(FORMAT, kept) }))
 }

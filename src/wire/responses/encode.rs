@@ -200,8 +200,8 @@ struct Answer<'s> {
     /// The ids of calls of other kinds that are written as function calls. Reasoning, which is
     /// bound to the item that it came with, is left out then.
     functions: Vec<&'s str>,
-    /// False after reasoning that was left out. "Item .. was provided without its required
-    /// 'reasoning' item": without an id, there is no such check.
+    /// False behind reasoning that the provider knows and is not sent. "Item .. was provided
+    /// without its required 'reasoning' item": without an id, there is no such check.
     sends_ids: bool,
     items: Vec<Object<'s>>,
 }

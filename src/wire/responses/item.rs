@@ -87,8 +87,8 @@ impl Item {
         }
         let thought = ["summary", "content"].into_iter().find_map(|key| {
             let blocks = value.get(key).filter(|_| value["type"] == "reasoning")?.as_array()?;
-            let texts: Vec<&str> = texts(blocks).collect();
-            (!texts.is_empty()).then(|| texts.join("\n\n"))
+            let said: Vec<&str> = texts(blocks).collect();
+            (!said.is_empty()).then(|| said.join("\n\n"))
         });
         events.reasoning(
             thought.as_deref().and_then(|all| all.strip_prefix(&*self.thought)).unwrap_or_default(),

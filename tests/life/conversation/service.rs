@@ -205,7 +205,7 @@ fn a_page_asks_for_what_the_conversation_does() {
 fn status(kind: ErrorKind) -> u16 {
     use ErrorKind as Kind;
     match kind {
-        Kind::Invalid => 400,
+        Kind::Invalid | Kind::Provider => 400,
         Kind::Budget { .. } => 413,
         Kind::Conflict { .. }
         | Kind::SlotConflict
@@ -218,7 +218,7 @@ fn status(kind: ErrorKind) -> u16 {
         Kind::Refused { retryable, .. } => 502 + u16::from(retryable),
         Kind::Storage | Kind::Unacknowledged => 503,
         Kind::Unanswered { .. } | Kind::Unfinished => 504,
-        Kind::ToolGroup | Kind::Provider | Kind::Truncate | Kind::Count | Kind::Unsupported => 500,
+        Kind::ToolGroup | Kind::Truncate | Kind::Count | Kind::Unsupported => 500,
         other => panic!("{other:?} has no status here"),
     }
 }
