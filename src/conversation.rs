@@ -47,7 +47,7 @@
 //!
 //! let mut shown = String::new();
 //! conversation.stream("hi", |event| {
-//!     if let Event::Text(piece) = event {
+//!     if let Event::Text(piece) | Event::Refusal(piece) = event {
 //!         shown += &piece;
 //!     }
 //! })?;
@@ -667,7 +667,7 @@ impl<M: ?Sized + MemoryKind> LentTurn<'_, M> {
 impl<M: ?Sized + MemoryKind> Drop for LentTurn<'_, M> {
     fn drop(&mut self) {
         self.give_back();
-        if !self.turn.is_done() {
+        if self.turn.may_end_elsewhere() {
             self.of.late.fail(&self.turn, self.of.prompt.memory(), false);
         }
     }

@@ -100,8 +100,8 @@ impl<M: ?Sized> MemoryPrompt<M> {
     /// Returns the conversation on its way out, in this form: see [`export`](crate::export).
     ///
     /// It holds what the conversation held when it was begun. Of a prompt
-    /// [with branches](Self::with_branches) it is the current one, or [all](Export::all_branches),
-    /// in Markdown and requests each as it is when its part begins.
+    /// [with branches](Self::with_branches) it is the current one, or [all](Export::all_branches).
+    /// In Markdown and requests each branch is as it is when its part begins.
     pub fn export(&self, form: ExportAs) -> Export<'_, M> {
         let (branches, part) = (Vec::new(), None);
         Export { prompt: self, form, has_all: false, branches, begun: 0, part }

@@ -113,7 +113,7 @@ use prompts::Prompts;
 pub use reply::Reply;
 pub(crate) use room::{excess, too_large};
 pub(crate) use state::NOT_RUN;
-use state::{State, Written};
+use state::{State, Written, random_id};
 pub(crate) use unfinished::turns_in;
 pub use unfinished::{Unfinished, UnfinishedCall, Waiting};
 
@@ -391,6 +391,9 @@ impl<'de> Deserialize<'de> for Turn {
         let mut state = State::deserialize(from)?;
         // Its earlier owner may have run the calls that it was handed, or was about to be handed.
         state.hand_over();
+        if state.has_not_begun() {
+            state.life = random_id();
+        }
         state.doubt_decisions();
         // Another owner may have written the first checkpoint, and ended the turn long ago.
         let mut calls = state.open().into_iter();

@@ -93,7 +93,7 @@
 //! for bytes in body {
 //!     for data in frames.push(bytes) {
 //!         for event in stream.push(&data?)? {
-//!             if let Event::Text(piece) = event {
+//!             if let Event::Text(piece) | Event::Refusal(piece) = event {
 //!                 shown += &piece; // What was shown is what is stored.
 //!             }
 //!         }

@@ -23,7 +23,7 @@ const HELP: &str = "/edit POSITION QUESTION, /regenerate, /undo, /branches [NUMB
     /prompt, /report, /window N, /switch FILE, /forget";
 
 fn show(event: Event) {
-    if let Event::Text(piece) = event {
+    if let Event::Text(piece) | Event::Refusal(piece) = event {
         print!("{piece}");
         let _ = io::stdout().flush();
     }

@@ -18,7 +18,7 @@ fn found() -> Option<Transport> {
         (Provider::Gemini, "gemini-2.5-flash"),
         (Provider::Mistral, "mistral-small-latest"),
     ];
-    let named = std::env::var("MODEL").ok();
+    let named = std::env::var("MODEL").ok().filter(|it| !it.trim().is_empty());
     usual.into_iter().find_map(|(provider, usual)| {
         match Transport::from_env(provider, named.as_deref().unwrap_or(usual)) {
             Ok(server) => Some(server),

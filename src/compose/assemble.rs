@@ -28,9 +28,9 @@ struct Assembler<'a> {
     case: Case<'a>,
     /// The summary, until it is sent.
     summary: Option<&'a SentSummary>,
-    /// The positions of the pins that are sent before the window, and the groups still to send,
-    /// oldest last.
+    /// The positions of the pins that are sent before the window.
     passed: Vec<u64>,
+    /// The pinned groups still to send, oldest last.
     pins: Vec<&'a PinnedGroup>,
     choice: Choice<'a>,
     copies: Option<&'a mut Copies>,

@@ -59,7 +59,7 @@ macro_rules! over {
             /// let prompt = MemoryPrompt::new(DefaultChatMemory::new());
             /// let conversation = Conversation::new(prompt, Scripted::new().says("In Norway."));
             /// let done = conversation.stream("Where is Oslo?", |event| match event {
-            ///     Event::Text(piece) => print!("{piece}"),
+            ///     Event::Text(piece) | Event::Refusal(piece) => print!("{piece}"),
             ///     Event::Call { name, .. } => println!("({name})"),
             ///     _ => {}
             /// })?;
@@ -327,7 +327,9 @@ macro_rules! over {
             ///
             /// # Errors
             ///
-            /// Those of the memory: the first one, after each of the turns was tried.
+            /// Those of the memory, and [`Unsupported`](crate::ErrorKind::Unsupported) if a slot
+            /// can't be read: the first one, after each of the other turns was tried. Some may have
+            /// been ended then.
             pub $($async)* fn recover(&self, silent_for: Duration) -> Result<usize> {
                 let (mut ended, mut failed) = (0, Ok(()));
                 for listed in self.prompt.listed()$($now)*? {

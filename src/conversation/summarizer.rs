@@ -6,6 +6,7 @@ use std::fmt;
 use super::model::{Asking, Model};
 use crate::compose::Composer;
 use crate::message::Message;
+use crate::provider::Provider;
 use crate::record::{Snapshot, write_quoted};
 use crate::summary::{Compaction, Summarizer};
 use crate::turn::{Ask, Reply};
@@ -66,7 +67,7 @@ language of the conversation, and nothing but the notes.";
     }
 
     /// Returns the question to the model: to write notes, or to shorten them.
-    fn asks(&self, due: &Compaction) -> crate::error::Result<Ask> {
+    fn asks(&self, due: &Compaction, provider: Option<Provider>) -> crate::error::Result<Ask> {
         let (mut question, most) = (String::new(), due.most);
         let previous = || due.previous.as_ref().map(|it| &it.text);
         let before = due.too_long.as_ref().or_else(previous);
@@ -84,7 +85,10 @@ language of the conversation, and nothing but the notes.";
         };
         question.push_str(&wanted);
         let snapshot = Snapshot::from_messages([Message::user(question)]);
-        let composer = Composer::new().system(&*self.instructions);
+        let mut composer = Composer::new().system(&*self.instructions);
+        if let Some(provider) = provider {
+            composer = composer.for_provider(provider);
+        }
         Ok(Ask::plain(composer.compose_all(&snapshot, &[])?))
     }
 }
@@ -123,21 +127,23 @@ impl<M: super::AsyncModel> ModelSummarizer<M> {
         &self,
         due: Compaction,
     ) -> Result<String, Box<dyn StdError + Send + Sync>> {
-        text_of(&self.model.ask(Asking::alone(self.asks(&due)?)).await?)
+        let ask = self.asks(&due, self.model.provider())?;
+        text_of(&self.model.ask(Asking::alone(ask)).await?)
     }
 }
 
 impl<M: Model> Summarizer for ModelSummarizer<M> {
     fn summarize(&self, due: &Compaction) -> Result<String, Box<dyn StdError + Send + Sync>> {
-        text_of(&self.model.ask(&Asking::alone(self.asks(due)?))?)
+        let ask = self.asks(due, self.model.provider())?;
+        text_of(&self.model.ask(&Asking::alone(ask))?)
     }
 }
 
-/// Returns the text of the model, if the answer was not cut off.
+/// Returns the text of the model, if the answer was not cut off or refused.
 fn text_of(reply: &Reply) -> Result<String, Box<dyn StdError + Send + Sync>> {
     match reply.stop {
-        Some(Stop::Length | Stop::Broken | Stop::Filtered | Stop::Malformed) => {
-            Err("the summary was cut off".into())
+        Some(Stop::Length | Stop::Broken | Stop::Filtered | Stop::Malformed | Stop::Refused) => {
+            Err("the summary was cut off or refused".into())
         }
         _ => Ok(reply.message.text().into_owned()),
     }

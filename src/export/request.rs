@@ -49,7 +49,7 @@ impl Serialize for Said<'_> {
 }
 
 /// Returns the line of a branch: what a request that sends all of it says of the conversation; an
-/// empty text where nothing was said.
+/// empty text where nothing was said that a provider is sent.
 pub(super) fn line(branch: Snapshot, provider: Provider) -> Result<String> {
     let waiting = turns_in(&branch).filter_map(Result::ok);
     let waiting = waiting.filter(|turn| turn.is_of(branch.incarnation));
@@ -57,7 +57,7 @@ pub(super) fn line(branch: Snapshot, provider: Provider) -> Result<String> {
     let said = (0..).zip(branch.records.messages().cloned().chain(waiting));
     let said: Vec<_> = said.map(|(at, message)| (at, UNIX_EPOCH, message)).collect();
     if said.iter().all(|(.., message)| message.is_private()) {
-        return Ok(String::new()); // all of it was taken back
+        return Ok(String::new()); // all of it was taken back, or is private
     }
     let whole = Snapshot::new(0..said.len() as u64, Records::from_rows(said));
     let composer = Composer::new().window(Window::all()).for_provider(provider);

@@ -19,7 +19,7 @@ use crate::memory::{
 use crate::memory::{AsyncChatMemory, BoxFuture, plain_by_with, share_async};
 use crate::message::Message;
 use crate::pins::around;
-use crate::record::{Incarnation, Slot, SlotVersion, Snapshot, places};
+use crate::record::{Incarnation, Slot, SlotVersion, Snapshot};
 use crate::summary;
 
 /// The current branch of a conversation, as a memory of its own.
@@ -297,16 +297,20 @@ macro_rules! over {
                     if reaches_further(&mut read, &seen) {
                         continue;
                     }
-                    let (last, first) = newest_question(&seen).ok_or_else(|| {
+                    let (last, _) = newest_question(&seen).ok_or_else(|| {
                         let text = "there is no question that could be answered anew";
                         Error::invalid("regenerate", text)
                     })?;
-                    if seen.has_references() {
-                        read = Read::newest(places(seen.end + 1 - first.position()));
-                        continue; // now with its media, and those of nothing before it
+                    let (position, mut question) = (last.position(), last.message().clone());
+                    if question.refers() {
+                        // With its media, and those of no other message.
+                        let on = at.id().map(On::branch);
+                        let whole = Read::newest(0).positions([position]).on(on);
+                        let (whole, _) = self.seen(&whole)$($now)*?;
+                        let whole = whole.picked().find(position);
+                        question = whole.map_or(question, |it| it.message().clone());
                     }
-                    let on = fork(&at, last.position(), 1);
-                    return Ok((on, last.message().clone()));
+                    return Ok((fork(&at, position, 1), question));
                 }
             }
 
@@ -394,7 +398,8 @@ macro_rules! over {
                         }
                         let next = Read::newest(0).positions(at.late().map(|(_, at)| at));
                         let next = Read { references: read.references, ..next };
-                        if !next.positions.is_empty() {
+                        let is_shown = read.n > 0 || !read.positions.is_empty();
+                        if is_shown && !next.positions.is_empty() {
                             late = self.memory.read_with(&next)$($now)*?.picked().clone();
                         }
                     }

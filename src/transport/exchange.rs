@@ -144,10 +144,9 @@ impl<'a, 'b> Exchange<'a, 'b> {
                 }
                 Came::End if self.kind_of(&body).is_some() => self.document(&body),
                 Came::End => Err(unfinished("the server answered nothing").into()),
-                // The body may be complete although the server keeps the connection open.
-                Came::Nothing if serde_json::from_slice::<IgnoredAny>(&body).is_ok() => {
-                    self.document(&body)
-                }
+                // The body may be complete although the server keeps the connection open, or does
+                // not close it well.
+                Came::Nothing | Came::Broken(_) if is_json(&body) => self.document(&body),
                 came => Err(self.lost(came, now)),
             },
             State::Streamed(reading) => self.streamed(reading, came, now),
@@ -200,15 +199,18 @@ impl<'a, 'b> Exchange<'a, 'b> {
     }
 
     fn kind_of(&self, start: &[u8]) -> Option<BodyKind> {
-        let start = start.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(start);
+        let start = without_mark(start);
         let first = start.iter().find(|byte| !byte.is_ascii_whitespace())?;
         let Transport { stream, provider, .. } = self.transport;
+        let begins_events: &[u8] = match provider.format() {
+            Format::Ollama => b"{",
+            _ => b":deir", // a comment, or one of the fields `data`, `event`, `id` and `retry`
+        };
         Some(match first {
             b'<' => BodyKind::Page,
-            _ if !stream => BodyKind::Whole,
-            b'{' | b'[' if provider.format() != Format::Ollama => BodyKind::Whole,
             0xEF if start.len() < 3 => return None, // part of a byte order mark
-            _ => BodyKind::Events,
+            first if *stream && begins_events.contains(first) => BodyKind::Events,
+            _ => BodyKind::Whole,
         })
     }
 
@@ -287,4 +289,12 @@ impl<'a, 'b> Exchange<'a, 'b> {
             _ => failed.error,
         }))
     }
+}
+
+fn without_mark(body: &[u8]) -> &[u8] {
+    body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body)
+}
+
+fn is_json(body: &[u8]) -> bool {
+    serde_json::from_slice::<IgnoredAny>(without_mark(body)).is_ok()
 }

@@ -109,6 +109,7 @@ impl Reading {
         let ended = |failed: Failed| if has_told { failed.for_good() } else { failed };
         // The body of an incomplete answer may end without an error.
         let failed = failed
+            .or_else(|| stream.failure().map(Failed::from))
             .or_else(|| (!stream.has_ended()).then(|| unfinished("the answer broke off").into()));
         let Some(failed) = failed else {
             return stream.finish().map_err(|error| ended(error.into()));

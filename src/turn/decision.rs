@@ -7,7 +7,7 @@ use super::over::AnyMemory;
 use super::state::{CallState, Seen, append_id, calls_among, is_true, slot_of, was_not_run};
 use super::unfinished::{Unfinished, Waiting, turns};
 use crate::error::{Decided, Error, ErrorKind, Result};
-use crate::memory::{Append, Appended, Read};
+use crate::memory::{Append, Appended, On, Read};
 use crate::message::{Message, ToolCall};
 
 #[derive(Clone, Copy)]
@@ -70,18 +70,23 @@ fn came_of(messages: &[Message], waiting: &Waiting) -> Decided {
 
 /// Returns an empty append under the id of a part of a turn: it finds that part, and changes
 /// nothing.
-pub(super) fn find(id: &str, part: u32, behind_checkpoint: bool) -> Append {
-    Append::default().with_id(append_id(id, part, behind_checkpoint))
+pub(super) fn find((id, part): (&str, u32), behind_checkpoint: bool, on: Option<On>) -> Append {
+    let find = Append::default().with_id(append_id(id, part, behind_checkpoint));
+    Append { branch: on, ..find }
 }
 
 /// Returns what is stored of this part of a turn. If that is nothing, it is marked as repeated if
 /// the part was begun: it may have a checkpoint, or was given up.
-pub(super) async fn find_part(memory: &impl AnyMemory, id: &str, part: u32) -> Result<Appended> {
-    let first = memory.put(&mut find(id, part, false)).await?;
+pub(super) async fn find_part(
+    memory: &impl AnyMemory,
+    part: (&str, u32),
+    on: Option<On>,
+) -> Result<Appended> {
+    let first = memory.put(&mut find(part, false, on)).await?;
     if !first.positions.is_empty() {
         return Ok(first);
     }
-    let whole = memory.put(&mut find(id, part, true)).await?;
+    let whole = memory.put(&mut find(part, true, on)).await?;
     Ok(Appended { repeated: first.repeated, ..whole })
 }
 
@@ -150,9 +155,9 @@ pub(super) async fn decide(
     }
     let unread = |error| unread(written.is_some(), error);
     let mut found =
-        memory.put(&mut find(&waiting.turn, waiting.part, true)).await.map_err(unread)?;
+        memory.put(&mut find((&waiting.turn, waiting.part), true, None)).await.map_err(unread)?;
     if found.positions.is_empty() && waiting.part > 1 {
-        found = memory.put(&mut find(&waiting.turn, 1, true)).await.map_err(unread)?;
+        found = memory.put(&mut find((&waiting.turn, 1), true, None)).await.map_err(unread)?;
     }
     let mut how = Decided::Gone;
     if !found.positions.is_empty() {

@@ -217,7 +217,7 @@ impl Turn {
         let mut part = self.state.part + u32::from(known.is_some());
         let mut parts = Vec::from_iter(known);
         loop {
-            let mut whole = find_part(memory, &self.state.id, part).await?;
+            let mut whole = find_part(memory, (&self.state.id, part), self.state.on()).await?;
             if whole.positions.is_empty() {
                 if !whole.repeated {
                     break;
@@ -227,7 +227,8 @@ impl Turn {
                     return Ok(());
                 }
                 // Or the turn was forgotten.
-                whole = memory.put(&mut find(&self.state.id, part, true)).await?;
+                let mut find = find((&self.state.id, part), true, self.state.on());
+                whole = memory.put(&mut find).await?;
             }
             parts.extend(Some(whole).filter(|it| !it.positions.is_empty()));
             part += 1;
@@ -312,8 +313,10 @@ impl Turn {
         Ok(stored.seen.filter(|_| tags.any(is_own)).unwrap_or(seen))
     }
 
+    /// Returns true if nobody else has written the slot since.
     fn wrote_it(&self, checkpoint: &Unfinished) -> bool {
         checkpoint.state.owner == self.state.owner
+            || self.state.held().is_some_and(|held| held.version == checkpoint.version)
     }
 
     /// Returns false if another owner of the same turn has gone a different way.
@@ -329,6 +332,7 @@ impl Turn {
         if !self.wrote_it(checkpoint) {
             self.state.hand_out();
             self.state.hand_over();
+            self.state.life.clone_from(&written.life);
             self.doubt_what_was_handed_out(written);
         }
         let messages = written.messages.len();

@@ -291,8 +291,7 @@ impl Turn {
         let mut is_known =
             self.state.part == 1 || !self.has_slot() || !self.limits.recognises_ids();
         for behind_checkpoint in [false, true] {
-            let mut first = find(&self.state.id, 1, behind_checkpoint);
-            first.branch = self.state.on();
+            let mut first = find((&self.state.id, 1), behind_checkpoint, self.state.on());
             is_known = is_known || memory.put(&mut first).await?.repeated;
         }
         Ok(!is_known)

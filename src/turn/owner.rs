@@ -177,9 +177,10 @@ impl Turn {
         self.state.is_over()
     }
 
-    /// Returns true if it has ended and is stored.
-    pub(crate) fn is_done(&self) -> bool {
-        matches!(self.state.doing, Doing::Done { .. })
+    /// Returns true if it has not ended here, and may end elsewhere: it has a slot, or is stored.
+    pub(crate) fn may_end_elsewhere(&self) -> bool {
+        let is_done = matches!(self.state.doing, Doing::Done { .. });
+        !is_done && (self.has_slot() || self.state.commits > 0)
     }
 
     pub(super) fn tool(&self, call: &ToolCall) -> Option<&Tool> {

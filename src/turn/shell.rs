@@ -188,7 +188,7 @@ over!(dyn crate::memory::AsyncChatMemory, [async], [.await], next_async, |work| 
 async fn stored_turn(memory: &impl AnyMemory, id: &str) -> Result<Option<Done>> {
     let mut parts = Vec::new();
     for part in 1.. {
-        let stored = find_part(memory, id, part).await?;
+        let stored = find_part(memory, (id, part), None).await?;
         if !stored.positions.is_empty() {
             parts.push(stored);
         } else if !stored.repeated {

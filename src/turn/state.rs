@@ -106,7 +106,7 @@ pub(super) struct State {
     /// The id of the turn, which all its owners share.
     pub(super) id: String,
     /// The life of the turn, which all its owners share. A later turn of the same id has another
-    /// one.
+    /// one, and so has each copy of a turn that has not begun.
     pub(super) life: String,
     /// The number of this turn among those of its id: each goes on behind the one before.
     pub(super) part: u32,
@@ -263,11 +263,11 @@ impl State {
         }
         self.each(|it| if it.is_handed_out() { CallState::MayHaveRun } else { it });
         self.owner = random_id();
-        if self.seen.is_some() || self.written != Written::Not {
-            self.is_request = false;
-        } else {
-            self.life = random_id(); // each copy of a turn that has not begun is one by itself
-        }
+        self.is_request &= self.has_not_begun();
+    }
+
+    pub(super) fn has_not_begun(&self) -> bool {
+        self.seen.is_none() && self.written == Written::Not
     }
 
     /// Notes that something has happened that the slot does not show.

@@ -285,7 +285,7 @@ pub(super) fn stopped(at: At, word: &str, retryable: bool) -> Error {
 
 /// Returns whether this word means that the provider failed: what it had said by then is
 /// incomplete.
-fn is_failure(word: &str) -> bool {
+pub(super) fn is_failure(word: &str) -> bool {
     const WORDS: [&str; 6] =
         ["error", "network_error", "insufficient_system_resource", "abort", "aborted", "cancelled"];
     WORDS.contains(&word)

@@ -3,6 +3,8 @@
 use super::answer::Answer;
 use super::event::Event;
 use super::{anthropic, gemini, ollama, openai, responses};
+#[cfg(any(feature = "reqwest", feature = "ureq"))]
+use crate::error::Error;
 use crate::error::Result;
 use crate::provider::{Format, Provider};
 
@@ -22,7 +24,7 @@ use crate::provider::{Format, Provider};
 /// for bytes in body {
 ///     for data in frames.push(bytes) {
 ///         for event in stream.push(&data?)? {
-///             if let Event::Text(piece) = event {
+///             if let Event::Text(piece) | Event::Refusal(piece) = event {
 ///                 print!("{piece}");
 ///             }
 ///         }
@@ -87,6 +89,12 @@ impl Stream {
     /// Returns whether the provider said why it stops.
     pub fn has_ended(&self) -> bool {
         with_stream!(&self.of, stream => stream.has_ended())
+    }
+
+    /// Returns the error of a provider that failed, and said so as the reason to stop.
+    #[cfg(any(feature = "reqwest", feature = "ureq"))]
+    pub(crate) fn failure(&self) -> Option<Error> {
+        with_stream!(&self.of, stream => stream.failure())
     }
 
     /// The whole answer.

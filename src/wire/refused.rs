@@ -87,10 +87,16 @@ fn violated(details: &Value) -> Option<&str> {
 /// proxy's page.
 #[cfg(any(feature = "reqwest", feature = "ureq"))]
 pub(crate) fn refused_with(operation: &'static str, status: u16, body: &str) -> Error {
-    let body = serde_json::from_str(body.trim_start_matches('\u{feff}')).map(unlisted).ok();
+    let text = body.trim_start_matches('\u{feff}').trim();
+    let body = serde_json::from_str(text).map(unlisted).ok();
     let inner = body.as_ref().and_then(|body| body.get("error")).filter(|error| error.is_object());
     let error = inner.or(body.as_ref());
-    refusal_with(At::top(operation), Some(status), |key| error?.get(key))
+    let error = refusal_with(At::top(operation), Some(status), |key| error?.get(key));
+    // Some say it in plain text.
+    if error.provider_message().is_none() && !text.is_empty() && !text.starts_with('<') {
+        return error.with_provider_message(Some(text));
+    }
+    error
 }
 
 /// Returns the error from a list of one, which Google sends if a stream was requested; any other

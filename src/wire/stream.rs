@@ -5,11 +5,15 @@ use std::fmt;
 use serde_json::Value;
 
 use super::answer::{Answer, Stop, weight};
+#[cfg(any(feature = "reqwest", feature = "ureq"))]
+use super::answer::{is_failure, stopped};
 use super::common::{At, Fields};
 use super::event::{Event, Events};
 use super::metadata::Beside;
 use super::refused::{refused, unlisted};
 use super::usage::Usage;
+#[cfg(any(feature = "reqwest", feature = "ureq"))]
+use crate::error::Error;
 use crate::error::Result;
 use crate::message::AiMessage;
 use crate::provider::Provider;
@@ -152,6 +156,13 @@ impl<P: Pieces> FormatStream<P> {
     /// Returns whether the provider said that the answer is complete.
     pub fn has_ended(&self) -> bool {
         self.end.is_whole
+    }
+
+    /// Returns the error of a provider that failed, and said so as the reason to stop.
+    #[cfg(any(feature = "reqwest", feature = "ureq"))]
+    pub(crate) fn failure(&self) -> Option<Error> {
+        let word = self.end.word.as_deref().filter(|word| is_failure(word))?;
+        Some(stopped(At::top(P::READ), word, true))
     }
 
     /// Returns the whole answer. Arguments that were cut off are kept as they came.

@@ -411,15 +411,14 @@ impl Plan {
                 plan
             }
             Fault::HeldOpen if streams => delivery(plan, Delivery::HeldOpen),
-            Fault::CutAtEnd if streams => delivery(plan, Delivery::Part(1.0, true)),
+            Fault::CutAtEnd => delivery(plan, Delivery::Part(1.0, true)),
             Fault::None
             | Fault::NoDone
             | Fault::UsageLast
             | Fault::NoStream
             | Fault::ErrorEvent(_)
             | Fault::ReasonInEach(_)
-            | Fault::HeldOpen
-            | Fault::CutAtEnd => plan,
+            | Fault::HeldOpen => plan,
         }
     }
 

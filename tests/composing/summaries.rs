@@ -150,6 +150,8 @@ fn a_summariser_that_fails_in_any_way_changes_no_prompt() {
     let says = |model: Scripted| prompt.compact(&policy, &ModelSummarizer::new(model));
     let mut cut_off = Reply::from(AiMessage::new("Goals: to"));
     cut_off.stop = Some(Stop::Length);
+    let mut refused = Reply::from(AiMessage::new("I can't help with that."));
+    refused.stop = Some(Stop::Refused);
     let overloaded = |_: &Compaction| Err::<String, _>("overloaded");
     for (kind, outcome) in [
         (ErrorKind::Model, prompt.compact(&policy, &overloaded)),
@@ -157,6 +159,7 @@ fn a_summariser_that_fails_in_any_way_changes_no_prompt() {
         (ErrorKind::Invalid, prompt.compact(&policy, &writes(" \n\t"))),
         (ErrorKind::Invalid, prompt.compact(&policy, &writes("\u{a0}"))),
         (ErrorKind::Model, says(Scripted::new().says(cut_off))),
+        (ErrorKind::Model, says(Scripted::new().says(refused))),
         (ErrorKind::Model, says(Scripted::new().fails("no"))),
         (ErrorKind::Invalid, says(Scripted::new().calls("look", serde_json::json!({})))),
     ] {

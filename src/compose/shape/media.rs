@@ -49,7 +49,7 @@ impl Media {
             let message = item.borrowed();
             if message.as_ai().is_some() {
                 answered = place + 1;
-            } else if message.is_user() && item.origin() != Origin::Temporary {
+            } else if message.begins_turn() && item.origin() != Origin::Temporary {
                 asked = place;
             }
             let position = item.origin().position().filter(|it| pins.binary_search(it).is_err());

@@ -18,7 +18,7 @@ pub(super) fn one_by_one(
 ) -> (Pieces, usize) {
     let mut out = Pieces::default();
     let mut settled = None;
-    let mut unsent = Unsent { answers: VecDeque::new(), origin: Origin::Added };
+    let mut unsent = Unsent { answers: VecDeque::new(), origin: Origin::Added }; // of none yet
     for (i, item) in pieces.items(records).enumerate() {
         let item = item.shared();
         if !item.message().is_tool() && !item.message().is_private() {

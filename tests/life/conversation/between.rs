@@ -10,7 +10,7 @@ use memory_prompt::conversation::{Approval, Asking, Conversation, Live, ModelErr
 use memory_prompt::error::Remains;
 use memory_prompt::memory::{Append, Appended, BoxFuture, Expected, Limits, MemoryId, Read};
 use memory_prompt::record::Snapshot;
-use memory_prompt::turn::{Ended, Next, Turn};
+use memory_prompt::turn::{Ended, Next, OnInterrupt, Turn};
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, DefaultChatMemory, Error, ErrorKind, MemoryPrompt, Message, Tool,
     ToolCall,
@@ -126,6 +126,50 @@ fn a_kept_turn_that_others_have_decided_is_over() {
     assert_eq!(owner.run(&mut turn, |_| {}).unwrap().ended, Ended::Adopted);
     let Next::Done(done) = stored.next(owner.prompt()).unwrap() else { panic!("it waits") };
     assert_eq!(done.ended, Ended::Adopted);
+}
+
+/// A turn was kept as JSON while it waited for a person. Once that one had approved, its payment
+/// was told to be of unknown outcome, and was not made; or it could not be given up.
+#[test]
+fn a_kept_turn_that_nobody_else_has_touched_is_decided_by_its_owner() {
+    for is_approved in [true, false] {
+        let (memory, prompt) = shared();
+        let tool = || Tool::new("pay", "Pays.").needing_approval();
+        let owner =
+            Conversation::new(prompt, Scripted::new().calls("pay", json!({})).says("Paid."))
+                .tool(tool(), |_: Value| Ok("ref 7XK"));
+        let mut turn = Turn::from("Pay.");
+        let parked = owner.run(&mut turn, |_| {}).unwrap();
+        let mut stored = copy(&turn).tools([tool()]);
+        if is_approved {
+            stored.approve(&parked.waiting()[0].call).unwrap();
+            assert_eq!(owner.run(&mut stored, |_| {}).unwrap().text(), "Paid.");
+            assert_eq!(memory.messages().unwrap()[2].text(), "ref 7XK");
+        } else {
+            stored.interrupt(OnInterrupt::Forget);
+            owner.run(&mut stored, |_| {}).unwrap();
+            assert_eq!(memory.next_position().unwrap(), 0);
+        }
+        assert!(owner.prompt().unfinished().unwrap().is_empty(), "{is_approved}");
+    }
+}
+
+/// Of two copies of one turn whose model calls alike, one took over the slot of the other, and the
+/// button that it showed was that of a turn which nobody had.
+#[test]
+fn a_copy_that_takes_over_the_slot_of_the_other_shows_its_button() {
+    let (memory, _) = shared();
+    let tool = || Tool::new("pay", "Pays.").needing_approval();
+    let [first, second] = [(); 2].map(|()| {
+        let model = Scripted::new().calls("pay", json!({})).says("Paid.");
+        Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model).tool(tool(), nothing)
+    });
+    let turn = Turn::from("Pay.");
+    let mut copies = [copy(&turn), copy(&turn)];
+    assert_eq!(first.run(&mut copies[0], |_| {}).unwrap().ended, Ended::Parked);
+    let parked = second.run(&mut copies[1], |_| {}).unwrap();
+    assert_eq!(parked.ended, Ended::Parked);
+    assert_eq!(second.approve(&parked.waiting()[0]).unwrap().text(), "Paid.");
 }
 
 /// A queue delivered a turn twice. The model failed for the second copy, which was given up: and

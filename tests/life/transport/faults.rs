@@ -3,6 +3,8 @@
 use std::thread;
 use std::time::Instant;
 
+use memory_prompt::conversation::ModelSummarizer;
+use memory_prompt::summary::CompactionPolicy;
 use memory_prompt::turn::{Done, Ended, OnInterrupt};
 use memory_prompt::wire::Event;
 use memory_prompt::{ChatMemoryExt, ErrorKind, Message, Result, Tool, Window};
@@ -42,6 +44,9 @@ fn faults() -> Vec<(Fault, Comes, usize)> {
         (Fault::Page(200), Codec, 1),
         (Fault::HugePage(200), Codec, 1),
         (Fault::Empty, Unfinished, 1),
+        // Another program at that address.
+        (Fault::Body(200, "OK"), Codec, 1),
+        (Fault::Body(200, "null"), Codec, 1),
         (Fault::Redirect(301), Refused(301), 1),
         (Fault::Redirect(307), Refused(307), 1),
         (Fault::Cut(0.0), Unfinished, 1),
@@ -307,6 +312,47 @@ fn what_was_said_before_an_error_event_is_kept_where_asked() {
     }
 }
 
+/// Some servers tell a failure as the reason to stop. What the user had read was thrown away, though
+/// it was to be kept.
+#[test]
+fn what_was_said_before_a_failure_that_is_a_reason_is_kept_where_asked() {
+    const BODY: &str = r#"data: {"choices": [{"delta": {"content": "In Norway"}}]}
+
+data: {"choices": [{"delta": {}, "finish_reason": "network_error"}]}
+
+data: [DONE]
+
+"#;
+    for keeps in [true, false] {
+        let stub = Stub::start();
+        let memory = Arc::new(DefaultChatMemory::new());
+        let model = to(&stub, Provider::OpenAiCompatible).retries(0);
+        let chat = conversation(if keeps { model.keep_broken() } else { model }, &memory);
+        stub.then([Fault::Body(200, BODY)]);
+        let (shown, said) = streamed(&chat);
+        assert_eq!(shown, "In Norway");
+        if keeps {
+            said.unwrap();
+            assert_eq!(stored(&memory)[1].text(), shown);
+        } else {
+            let kind = said.unwrap_err().kind();
+            assert!(matches!(kind, ErrorKind::Refused { .. }), "{kind:?}");
+        }
+    }
+}
+
+/// A summariser over a transport was refused for ever: its prompt named no provider.
+#[test]
+fn a_transport_writes_summaries() {
+    let stub = Stub::start();
+    let prompt = MemoryPrompt::new(DefaultChatMemory::new()).max_messages(2).with_summary();
+    prompt.add_all([Message::user("I am Ada."), Message::ai("Hi!"), Message::user("Bye.")]).unwrap();
+    let summarizer = ModelSummarizer::new(to(&stub, Provider::OpenAi));
+    assert!(prompt.compact(&CompactionPolicy::messages(1, 2).unwrap(), &summarizer).unwrap());
+    let summary = prompt.summary().unwrap().unwrap();
+    assert_eq!(summary.text, "Out of words."); // of the stub, to a question that it does not know
+}
+
 /// Some servers write a reason to stop into each chunk, or into one before the text. Two seconds
 /// behind the first of them the answer was given up, and was whole: half of it, or an empty one.
 #[test]
@@ -409,6 +455,8 @@ fn what_a_server_says_of_an_error_can_be_had() {
         (403, r#"{"code": "The caller has no permission", "error": "Your team has none"}"#, "team"),
         (422, r#"{"detail": [{"loc": ["body"], "msg": "Field required"}]}"#, "Field required"),
         (422, r#"{"object": "error", "message": {"detail": [{"msg": "Extra"}]}}"#, "Extra"),
+        (404, "404 page not found", "page not found"),
+        (403, "error code: 1010", "1010"),
     ];
     for (status, body, said) in bodies {
         let stub = Stub::start();
