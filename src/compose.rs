@@ -311,7 +311,8 @@ impl Composer {
     pub fn first_read(&self) -> usize {
         let most = self.effective_window().first_read();
         let most = if self.summary { most.max(self.reach()) } else { most };
-        if self.limit.is_some() { most.min(FIRST_READ) } else { most }
+        let is_less = self.limit.is_some() || (self.summary && most == usize::MAX);
+        if is_less { most.min(FIRST_READ) } else { most }
     }
 
     /// Returns whether composing counts or cuts anything that the next prompt may send again.

@@ -167,32 +167,42 @@ impl Summaries {
         Ok(all.pop().map(|current| Self { current, earlier: all }))
     }
 
-    /// Returns the contents of both slots with this newer summary; the earlier ones get at most
-    /// `most` bytes.
+    /// Returns the contents of both slots with this newer summary, of at most `slot` bytes each and
+    /// `batch` together.
     pub(crate) fn committed(
         before: Option<Self>,
         current: Summary,
-        most: usize,
+        (slot, batch): (usize, usize),
     ) -> Result<[Vec<u8>; 2]> {
         let mut earlier = Vec::new();
         if let Some(before) = before {
             earlier = before.earlier;
             earlier.push(before.current);
         }
-        Ok([written(&Document { version: VERSION, current: Some(current) })?, held(earlier, most)?])
+        both(Some(current), earlier, (slot, batch))
     }
 
     /// Returns the contents of both slots, which have held as much before.
     pub(crate) fn contents(self) -> Result<[Vec<u8>; 2]> {
-        let current = written(&Document { version: VERSION, current: Some(self.current) })?;
-        Ok([current, held(self.earlier, usize::MAX)?])
+        both(Some(self.current), self.earlier, (usize::MAX, usize::MAX))
     }
 
     /// Returns the contents of both slots without the newest summary.
-    pub(crate) fn undone(mut self, most: usize) -> Result<[Vec<u8>; 2]> {
+    pub(crate) fn undone(mut self, most: (usize, usize)) -> Result<[Vec<u8>; 2]> {
         let current = self.earlier.pop();
-        Ok([written(&Document { version: VERSION, current })?, held(self.earlier, most)?])
+        both(current, self.earlier, most)
     }
+}
+
+/// Returns the contents of both slots, which are written in one append.
+fn both(
+    current: Option<Summary>,
+    earlier: Vec<Summary>,
+    (slot, batch): (usize, usize),
+) -> Result<[Vec<u8>; 2]> {
+    let current = written(&Document { version: VERSION, current })?;
+    let left = batch.saturating_sub(current.len());
+    Ok([current, held(earlier, slot.min(left))?])
 }
 
 /// Returns the content of the slot of earlier summaries in at most `most` bytes: the oldest are

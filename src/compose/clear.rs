@@ -198,7 +198,9 @@ impl Clear {
         // A result without a name may be of any tool.
         let is_it =
             |name: &String| tool.tool_name().is_empty() || is_same_tool(tool.tool_name(), name);
-        (!self.read_back && tool.tool_name() == READ_BACK) || self.except.iter().any(is_it)
+        // The results of these two are what the model would ask for once more.
+        let is_read_back = !self.read_back && tool.tool_name() == READ_BACK;
+        is_read_back || tool.tool_name() == TOOL_SEARCH || self.except.iter().any(is_it)
     }
 
     fn clears_result(&self, tool: &ToolMessage) -> bool {
@@ -280,6 +282,9 @@ impl Composer {
 }
 
 const READ_BACK: &str = "read_back";
+
+/// The tool of OpenAI's Responses that loads definitions of tools.
+const TOOL_SEARCH: &str = "tool_search";
 const KEEP: usize = 3;
 /// See `examples/replay.rs` for what other steps cost.
 const STEP: u64 = 32;

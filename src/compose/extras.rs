@@ -192,7 +192,13 @@ impl Composer {
         } else {
             // Never less than without a summary: at least the window over what is not covered.
             let uncovered = uncovered(snapshot, summary.covers);
-            start = window.start(&uncovered, self.search_bound())?;
+            start = window.start(&uncovered, self.search_bound()).map_err(|why| match why {
+                // What it covers is not sent, so it is not read.
+                NotReady::ReadMore(n) => {
+                    NotReady::ReadMore(n.min(places(snapshot.end - summary.covers)))
+                }
+                why => why,
+            })?;
             from = summary.from.min(uncovered.position(start.start)).max(summary.covers);
             start.ended &= from < summary.from;
             start.takes_all |= from == summary.covers;

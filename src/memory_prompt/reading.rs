@@ -8,13 +8,22 @@ use crate::prompt::Prompt;
 use crate::record::Snapshot;
 
 impl<M: ?Sized> MemoryPrompt<M> {
+    /// Returns the single records that the previous prompt needed.
+    pub(crate) fn known_positions(&self) -> Vec<u64> {
+        self.cache.lock().positions.clone()
+    }
+
+    pub(crate) fn know_positions(&self, wanted: &[u64]) {
+        self.cache.lock().positions = wanted.to_vec();
+    }
+
     /// Returns the first read of a build. It already includes the single records that the previous
     /// build needed.
     pub(super) fn first_read(&self, has_slots: bool) -> Read {
         let mut read = Read::newest(self.composer.first_read()).references();
         if has_slots {
             read.slots.extend(self.composer.slots().map(String::from));
-            read.positions.clone_from(&self.cache.lock().positions);
+            read.positions = self.known_positions();
         }
         read
     }
@@ -55,7 +64,7 @@ impl<M: ?Sized> MemoryPrompt<M> {
         let is_read = |position| read.positions.binary_search(position).is_ok();
         let lacks_some = !wanted.iter().all(is_read);
         if lacks_some || wanted.len() < read.positions.len() {
-            self.cache.lock().positions.clone_from(&wanted);
+            self.know_positions(&wanted);
         }
         if lacks_some {
             read.positions = wanted;

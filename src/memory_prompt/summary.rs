@@ -57,7 +57,8 @@ impl<M: ?Sized> MemoryPrompt<M> {
         // Another text is another summary, and not a retry of this one.
         let id = format!("summary:{}:{}", due.id, nine(&summary.text, 0));
         let expected = due.version.map_or(Expected::Absent, Expected::Is);
-        let append = setting(Summaries::committed(before, summary, limits.slot)?, expected);
+        let append =
+            setting(Summaries::committed(before, summary, (limits.slot, limits.batch))?, expected);
         Ok(if limits.recognises_ids() { append.with_id(id).since(&due.seen) } else { append })
     }
 
@@ -66,7 +67,7 @@ impl<M: ?Sized> MemoryPrompt<M> {
         self.must_summarise(limits)?;
         let version = seen.slot(SLOT).map(|slot| Expected::Is(slot.version()));
         let Some((summaries, version)) = Summaries::of(seen)?.zip(version) else { return Ok(None) };
-        Ok(Some(setting(summaries.undone(limits.slot)?, version)))
+        Ok(Some(setting(summaries.undone((limits.slot, limits.batch))?, version)))
     }
 }
 

@@ -14,7 +14,8 @@ fn day_of(year: u64, month: u64, day: u64) -> Option<u64> {
 /// Returns the days that a question names, relative to `today`: `2023-11-01`, `1.11.2023`,
 /// `1 November`, `November 1st, 2023`, `November 2023`, `yesterday`, `last Tuesday`.
 ///
-/// A date without a year means the newest one that is not in the future.
+/// A date without a year means the newest one that is not in the future. Each is named once, and a
+/// pasted log names no more than 32.
 pub(super) fn asked(question: &str, today: u64) -> Vec<Range<u64>> {
     let parts = question.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty());
     let parts: Vec<Part> = parts.map(part).collect();
@@ -45,6 +46,9 @@ pub(super) fn asked(question: &str, today: u64) -> Vec<Range<u64>> {
         found.extend(range);
         rest = &rest[taken..];
     }
+    found.sort_unstable_by_key(|days| (days.start, days.end));
+    found.dedup();
+    found.truncate(32);
     found
 }
 

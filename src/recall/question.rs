@@ -42,10 +42,8 @@ impl Question {
     /// Takes the words of a text. Of a very long text it takes those of both ends: a pasted page
     /// has its question before or after it.
     pub(super) fn new(text: &str, endings: &Endings) -> Self {
-        let (first, rest) = text.split_at(floor_char_boundary(text, END));
-        let last = floor_char_boundary(rest, rest.len().saturating_sub(END));
         let mut found = Vec::new();
-        for end in [first, rest.split_at(last).1] {
+        for end in ends(text) {
             let mut before = usize::MAX;
             each_word(end, endings, |word, place| {
                 found.push((word, before <= place.start));
@@ -128,6 +126,13 @@ impl Question {
         let join: fn(f32, f32) -> f32 = if self.is_remark { f32::max } else { Add::add };
         found.fold(0.0, join) >= all * if self.is_remark { 0.8 } else { 0.4 }
     }
+}
+
+/// Returns both ends of a very long text; of another one all of it, and nothing.
+pub(super) fn ends(text: &str) -> [&str; 2] {
+    let (first, rest) = text.split_at(floor_char_boundary(text, END));
+    let last = floor_char_boundary(rest, rest.len().saturating_sub(END));
+    [first, rest.split_at(last).1]
 }
 
 /// The weight of the words of the previous message, when a question continues it.

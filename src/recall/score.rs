@@ -52,7 +52,7 @@ pub(super) fn score(index: &Index, question: &mut Question, asks: &[usize]) -> (
             before = found;
         }
     }
-    // A word that no message has is not counted as missing.
+    // A word that no message has is not counted as missing, and neither is such a day.
     let mut total = 0.0;
     for (asked, list) in question.words.iter_mut().zip(&lists) {
         asked.found = list.len();
@@ -86,6 +86,9 @@ pub(super) fn score(index: &Index, question: &mut Question, asks: &[usize]) -> (
     }
     for days in &question.days {
         let written: Vec<_> = (0..all).filter(|it| index.is_of(*it, days)).collect();
+        if written.is_empty() {
+            continue;
+        }
         let weight = rarity(written.len(), all);
         total += weight;
         for place in written {

@@ -12,7 +12,7 @@ use super::dates;
 use super::excerpt::line;
 use super::found::{Asked, Found, Hit, Line, Outcome, Unit};
 use super::index::{Index, is_searched};
-use super::question::Question;
+use super::question::{Question, ends};
 use super::quotes::Quotes;
 use super::rank::rank;
 use super::score::thousandths;
@@ -58,7 +58,8 @@ impl<'a> Search<'a> {
         let mut question = Question::new(&asked.question, &recall.endings);
         asked.goes_on &= question.words.len() < FEW;
         question.is_remark = asked.goes_on && !asked.question.contains(['?', '？', '؟']);
-        question.days = today.map_or_else(Vec::new, |it| dates::asked(&asked.question, it));
+        let days = |today| ends(&asked.question).map(|end| dates::asked(end, today)).concat();
+        question.days = today.map_or_else(Vec::new, days);
         let index = recall.indexes.lock().of(&asked.id);
         let (stage, outcome) = (Stage::Grow, Outcome::default());
         Self { recall, asked, index, question, stage, found: None, outcome, on: None }

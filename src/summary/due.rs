@@ -109,11 +109,11 @@ impl Compaction {
 
     /// Returns the summary with this text, cut at the end of a line if it is too long.
     pub(crate) fn written(&self, text: String) -> Result<Summary> {
-        if text.trim().is_empty() {
-            return Err(Error::invalid("summary", "a summary without text stands for nothing"));
-        }
         let covers = self.covers;
         let fits = first(&text, self.most);
+        if fits.trim().is_empty() {
+            return Err(Error::invalid("summary", "a summary without text stands for nothing"));
+        }
         if fits.len() == text.len() {
             return Ok(Summary { covers, text, cut: 0 });
         }
@@ -245,10 +245,12 @@ fn boundary(
     is_all: bool,
     asked_later: bool,
 ) -> Result<Boundary> {
-    let weights = records.messages().map(|message| policy.weigh(message));
-    let weights: Vec<usize> = weights.collect::<Result<_>>()?;
-    let all: usize = weights.iter().sum();
-    if all < policy.keep.saturating_add(policy.step) {
+    // In u128 no sum overflows, whatever a counter says.
+    let weights = records.messages().map(|message| Ok(policy.weigh(message)? as u128));
+    let weights: Vec<u128> = weights.collect::<Result<_>>()?;
+    let (keep, step) = (policy.keep as u128, policy.step as u128);
+    let all: u128 = weights.iter().sum();
+    if all < keep + step {
         return Ok(Boundary::TooLittle);
     }
     // The newest question stays, and so does everything that may still be answered.
@@ -268,19 +270,19 @@ fn boundary(
         // Results without a call go with the record before them.
         parted[place] |= message.is_tool();
     }
-    let (mut best, mut turn, mut before) = (None, None, 0_usize);
+    let (mut best, mut turn, mut before) = (None, None, 0_u128);
     let mut is_answered = false;
     let begins_turn =
         |place| records.get(place).is_some_and(|record| record.message().begins_turn());
     for (place, is_parted) in parted.iter().enumerate().take(last + 1) {
         let kept = all - before;
         // A record that is longer than all steps by itself is due as a whole.
-        let is_much = before > policy.step.saturating_mul(STEPS) && best.is_some();
-        if kept < policy.keep || is_much {
+        let is_much = before > step * STEPS as u128 && best.is_some();
+        if kept < keep || is_much {
             break;
         }
         let at_end = place == records.len() && !is_all;
-        if place > 0 && !is_parted && !at_end && before >= policy.step {
+        if place > 0 && !is_parted && !at_end && before >= step {
             best = Some(place);
             // Messages of the user in a row begin one turn.
             if is_answered && begins_turn(place) {

@@ -162,11 +162,13 @@ impl Turn {
             base
         } else {
             let n = composer.first_read().saturating_sub(staged);
-            self.fetch(memory, composer, n, Vec::new()).await?
+            let known = prompt.known_positions();
+            self.fetch(memory, composer, n, known).await?
         };
         loop {
             let single = composer.positions(&base)?;
             if single.iter().any(|position| !self.prompts.single.contains(position)) {
+                prompt.know_positions(&single);
                 base = self.fetch(memory, composer, self.prompts.wanted, single).await?;
                 continue;
             }
