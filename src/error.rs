@@ -311,8 +311,9 @@ impl Error {
     /// | 504 | `Unanswered`, `Unfinished`: the model took too long, or its answer broke off |
     /// | 500 | all others: the service is configured wrongly |
     ///
-    /// With [`Display`](fmt::Display), which quotes no message, it is a complete response; the text
-    /// may name the id of the conversation. The provider's own status is in [`Refused`](ErrorKind::Refused).
+    /// With [`Display`](fmt::Display), which quotes no message, it is a complete response; the
+    /// text may name the id of the conversation. The provider's own status is in
+    /// [`Refused`](ErrorKind::Refused).
     ///
     /// ```
     /// use memory_prompt::conversation::{Conversation, Scripted};

@@ -43,8 +43,8 @@
 //! | `LlamaCpp` | `LLAMA_API_KEY`, if there is one | | `http://localhost:8080/v1` |
 //! | a [custom](Provider::custom) row | | | |
 //!
-//! An address may end with or without `/v1` (but Ollama's) and a slash, or be the whole path. Bedrock and Vertex
-//! need a log-in, and so another client.
+//! An address may end with or without `/v1` (Ollama's has none) and a slash, or be the whole path.
+//! Bedrock and Vertex need a log-in, and so another client.
 //!
 //! # Retries
 //!

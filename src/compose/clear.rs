@@ -149,7 +149,8 @@ impl Clear {
     }
 
     /// Clears results of [`read_back`](crate::recall::tools::ReadBack) too. By default they stay:
-    /// the model would otherwise ask for them again.
+    /// the model would otherwise ask for them again. Those of a `tool_search` always stay, since
+    /// they are the tools that it has loaded.
     #[must_use]
     pub fn and_read_back(mut self) -> Self {
         self.read_back = true;

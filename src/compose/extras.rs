@@ -197,7 +197,7 @@ impl Composer {
                 NotReady::ReadMore(n) => {
                     NotReady::ReadMore(n.min(places(snapshot.end - summary.covers)))
                 }
-                why => why,
+                NotReady::Failed(error) => NotReady::Failed(error),
             })?;
             from = summary.from.min(uncovered.position(start.start)).max(summary.covers);
             start.ended &= from < summary.from;

@@ -386,6 +386,18 @@ fn the_boundary_counts_positions_and_not_results() {
     assert_eq!(moves, [vec![], first.clone(), first.clone(), first, second]);
 }
 
+/// A model that had loaded tools by a search of its client's lost them with its result.
+#[test]
+fn what_loads_tools_is_not_cleared() {
+    let search = |i: usize| {
+        let call = ToolCall::new(format!("c{i}"), "tool_search", "{}");
+        let found = Message::tool(format!("c{i}"), "tool_search", "x".repeat(500));
+        [Message::user("Go on."), Message::ai_calls([call]), found, Message::ai("Done.")]
+    };
+    let history: Vec<_> = (0..80).flat_map(search).collect();
+    assert!(cleared_of(&history, Clear::tool_results()).is_empty());
+}
+
 #[test]
 fn what_is_excepted_stays_and_is_not_counted() {
     let plans = (0..5).flat_map(|i| calling("plan", &[&format!("plan{i}")]));

@@ -1073,6 +1073,18 @@ fn days_and_parts_of_identifiers_are_found() {
     assert!(ask("which user is it").contains(&7) && ask("order 4711").contains(&7));
 }
 
+/// A log was pasted before the question. Each of its dates counted as one more word that nothing
+/// had, so that nothing was recalled for what was asked.
+#[test]
+fn the_days_of_a_pasted_log_hide_no_words() {
+    let log: Vec<_> =
+        (0..300).map(|i| format!("2024-05-{:02} 10:00:00 INFO started", i % 28 + 1)).collect();
+    let said = Message::user("My sister Ada moved to Bergen last winter.");
+    let question = format!("{}\nWhich city did my sister Ada move to?", log.join("\n"));
+    let prompt = over(2, [said].into_iter().chain(chatter(300)).chain([Message::user(question)]));
+    assert!(recalled(&prompt.preview().unwrap()).contains(&0));
+}
+
 /// In a conversation in which all say much the same, whatever was asked quoted 500 tokens of what
 /// fitted no better than the rest.
 #[test]

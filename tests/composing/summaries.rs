@@ -7,15 +7,16 @@ use std::thread;
 use std::time::{Duration, UNIX_EPOCH};
 
 use memory_prompt::conversation::{Conversation, ModelSummarizer, Scripted};
-use memory_prompt::memory::{Append, Expected, MemoryId};
+use memory_prompt::memory::{Append, Appended, Expected, Limits, MemoryId, Read};
 use memory_prompt::message::{AiMessage, Media, Part, UserMessage};
+use memory_prompt::record::Snapshot;
 use memory_prompt::report::{Break, Origin};
 use memory_prompt::summary::{Compaction, CompactionPolicy};
 use memory_prompt::token::Estimate;
 use memory_prompt::turn::Reply;
 use memory_prompt::wire::Stop;
 use memory_prompt::{
-    Budget, ChatMemory, ChatMemoryExt, ChatMemoryStore, DefaultChatMemory, ErrorKind,
+    Budget, ChatMemory, ChatMemoryExt, ChatMemoryStore, DefaultChatMemory, Error, ErrorKind,
     InMemoryStore, MemoryPrompt, Message, Prompt, Provider, Recall, Window,
 };
 use proptest::prelude::*;
@@ -23,9 +24,11 @@ use proptest::prelude::*;
 use crate::conversations::{broken_groups, late_results, life};
 use crate::counted::counted;
 use crate::notation::conversation;
+use crate::reading::Reading;
 use crate::said::{Wrote, call, policy, rounds, talk};
 use crate::sent::{accounted, recalled, sent, texts, window};
 use crate::setups::{Drawn, holding, remembering};
+use crate::through::through;
 
 fn over(memory: impl ChatMemory + 'static) -> MemoryPrompt {
     MemoryPrompt::new(memory).max_messages(6).with_summary()
@@ -226,6 +229,77 @@ fn a_text_that_is_too_long_is_asked_for_once_more_and_then_cut_at_a_line() {
     prompt.commit(&due, "é".repeat(101)).unwrap();
     let summary = prompt.summary().unwrap().unwrap();
     assert_eq!((summary.text, summary.cut), ("é".repeat(40), 61));
+}
+
+/// A summary of which nothing was left took the place of all that it covered.
+#[test]
+fn a_summary_that_is_cut_to_nothing_stands_for_nothing() {
+    let prompt = talked(20);
+    let error = prompt.compact(&policy(4, 10).text_at_most(0), &notes).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert_eq!(prompt.summary().unwrap(), None);
+}
+
+/// A counter that says the largest number there is made an overflow of two messages.
+#[test]
+fn whatever_a_counter_says_something_is_due() {
+    let counter = |text: &str| if text.ends_with(" 0") { usize::MAX } else { text.len() };
+    let policy = CompactionPolicy::tokens(20, 10, counter).unwrap();
+    assert!(talked(20).compaction(&policy).unwrap().is_some_and(|due| due.covers > 0));
+}
+
+/// In a memory whose slots are as large as its batches the earlier summaries left no room for the
+/// newest one: each was paid for, and none was stored any more.
+#[test]
+fn earlier_summaries_leave_room_for_the_newest() {
+    let prompt = over(Tight(DefaultChatMemory::new()));
+    let text = |due: &Compaction| Wrote::Ok(format!("{} {}", due.covers, "x".repeat(900)));
+    for _ in 0..12 {
+        prompt.add_all(talk(10)).unwrap();
+        assert!(prompt.compact(&policy(4, 10), &text).unwrap());
+    }
+    assert_eq!(prompt.summary().unwrap().unwrap().covers, 236);
+}
+
+/// A window of all messages read what the summary covers with each build.
+#[test]
+fn a_window_of_all_messages_reads_only_what_is_not_covered() {
+    let memory = remembering(talk(1_000));
+    let most = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&most);
+    let reading = Reading::new(&memory, move |memory: &DefaultChatMemory, read: &Read| {
+        let snapshot = memory.read_with(read)?;
+        seen.fetch_max(snapshot.records.len(), Ordering::Relaxed);
+        Ok(snapshot)
+    });
+    over(Arc::clone(&memory)).compact(&policy(4, 1_900), &notes).unwrap();
+    let built = over(reading).window(Window::all()).build().unwrap();
+    let summary = built.report().summary.unwrap();
+    assert!(summary > 1_800 && built.len() as u64 == 2_001 - summary, "{summary}");
+    let most = most.load(Ordering::Relaxed) as u64;
+    assert!(most <= (2_000 - summary).max(64), "{most} of {summary}");
+}
+
+/// A memory that takes 4,000 bytes in slots at once.
+#[derive(Debug)]
+struct Tight(DefaultChatMemory);
+
+impl ChatMemory for Tight {
+    through!(0: id append read evict clear);
+    fn read_with(&self, read: &Read) -> memory_prompt::Result<Snapshot> {
+        self.0.read_with(read)
+    }
+    fn append_with(&self, append: &mut Append) -> memory_prompt::Result<Appended> {
+        append.check(&self.limits())?;
+        let bytes = append.slots.iter().filter_map(|it| Some(it.content.as_ref()?.len()));
+        if bytes.sum::<usize>() > 4_000 {
+            return Err(Error::new(ErrorKind::Invalid, "append", "4,000 bytes are the most"));
+        }
+        self.0.append_with(append)
+    }
+    fn limits(&self) -> Limits {
+        self.0.limits().with_batch(4_000).with_slot(4_000)
+    }
 }
 
 /// A model is asked to shorten its own notes, and is not sent the whole history once more.

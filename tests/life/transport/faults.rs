@@ -312,8 +312,8 @@ fn what_was_said_before_an_error_event_is_kept_where_asked() {
     }
 }
 
-/// Some servers tell a failure as the reason to stop. What the user had read was thrown away, though
-/// it was to be kept.
+/// Some servers tell a failure as the reason to stop. What the user had read was thrown away,
+/// though it was to be kept.
 #[test]
 fn what_was_said_before_a_failure_that_is_a_reason_is_kept_where_asked() {
     const BODY: &str = r#"data: {"choices": [{"delta": {"content": "In Norway"}}]}
