@@ -463,8 +463,9 @@ pub(crate) fn millis(at: SystemTime) -> u64 {
     since.as_secs().saturating_mul(1000).saturating_add(u64::from(since.subsec_millis()))
 }
 
+/// Returns this time; that of 1970, which counts as unknown, if the system has no such time.
 pub(crate) fn time_of(millis: u64) -> SystemTime {
-    UNIX_EPOCH + Duration::from_millis(millis)
+    UNIX_EPOCH.checked_add(Duration::from_millis(millis)).unwrap_or(UNIX_EPOCH)
 }
 
 impl PartialEq for Records {

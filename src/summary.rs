@@ -188,9 +188,9 @@ impl Summaries {
     }
 
     /// Returns the contents of both slots without the newest summary.
-    pub(crate) fn undone(mut self, most: (usize, usize)) -> Result<[Vec<u8>; 2]> {
+    pub(crate) fn undone(mut self, (slot, batch): (usize, usize)) -> Result<[Vec<u8>; 2]> {
         let current = self.earlier.pop();
-        both(current, self.earlier, most)
+        both(current, self.earlier, (slot, batch))
     }
 }
 

@@ -411,9 +411,9 @@ impl Transport {
         self
     }
 
-    /// Treats an answer that breaks off as interrupted: its text is
-    /// [stored and marked](crate::Turn::answer), and the turn ends. Without this, the turn fails,
-    /// and nothing is stored.
+    /// Treats an answer that breaks off, or whose provider fails in the middle of it, as
+    /// interrupted: its text is [stored and marked](crate::Turn::answer), and the turn ends.
+    /// Without this, the turn fails, and nothing is stored.
     #[must_use]
     pub fn keep_broken(mut self) -> Self {
         self.keeps_broken = true;

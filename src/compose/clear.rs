@@ -149,8 +149,8 @@ impl Clear {
     }
 
     /// Clears results of [`read_back`](crate::recall::tools::ReadBack) too. By default they stay:
-    /// the model would otherwise ask for them again. Those of a `tool_search` always stay, since
-    /// they are the tools that it has loaded.
+    /// the model would otherwise ask for them again. So do those of a `tool_search`, which are the
+    /// tools that it has loaded.
     #[must_use]
     pub fn and_read_back(mut self) -> Self {
         self.read_back = true;
@@ -199,9 +199,9 @@ impl Clear {
         // A result without a name may be of any tool.
         let is_it =
             |name: &String| tool.tool_name().is_empty() || is_same_tool(tool.tool_name(), name);
-        // The results of these two are what the model would ask for once more.
-        let is_read_back = !self.read_back && tool.tool_name() == READ_BACK;
-        is_read_back || tool.tool_name() == TOOL_SEARCH || self.except.iter().any(is_it)
+        // The model would ask for the one again, and the other is the tools that it has loaded.
+        let stays = !self.read_back && [READ_BACK, TOOL_SEARCH].contains(&tool.tool_name());
+        stays || self.except.iter().any(is_it)
     }
 
     fn clears_result(&self, tool: &ToolMessage) -> bool {

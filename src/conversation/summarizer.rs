@@ -122,7 +122,7 @@ impl<M: super::AsyncModel> ModelSummarizer<M> {
     ///
     /// # Errors
     ///
-    /// The error of the model, and an error if its answer was cut off.
+    /// The error of the model, and an error if its answer was cut off or refused.
     pub async fn summarize_async(
         &self,
         due: Compaction,

@@ -129,11 +129,11 @@ fn reaches(url: &str, row: &Row) -> bool {
     }
     let scheme = url.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
     match scheme.unwrap_or_default().as_str() {
-        "http" if is_gemini || row.format == Format::Anthropic => false,
+        "http" | "file" if is_gemini || row.format == Format::Anthropic => false,
         "http" | "https" => row.addresses || is_youtube(url),
         "gs" => is_gemini,
-        // Where a server of the application's own may look: vLLM and llama.cpp by an option.
-        "file" => is_own_or(row, &["openai_compatible", "strict_template", "vllm", "llama_cpp"]),
+        // These two look there by an option, and nobody knows of a server of the application's own.
+        "file" => is_own_or(row, &["vllm", "llama_cpp"]),
         // Data in other letters than base64, which are not read here, and what only a browser or
         // an app can open.
         "s3" | "data" | "blob" | "content" => false,

@@ -11,13 +11,30 @@ fn day_of(year: u64, month: u64, day: u64) -> Option<u64> {
     (civil(found) == (year, month, day)).then_some(found)
 }
 
-/// Returns the days that a question names, relative to `today`: `2023-11-01`, `1.11.2023`,
-/// `1 November`, `November 1st, 2023`, `November 2023`, `yesterday`, `last Tuesday`.
+/// The most days of a question: a pasted log names more.
+const MOST: usize = 32;
+
+/// Returns the days that both ends of a question name, relative to `today`: `2023-11-01`,
+/// `1.11.2023`, `1 November`, `November 1st, 2023`, `November 2023`, `yesterday`, `last Tuesday`.
 ///
-/// A date without a year means the newest one that is not in the future. Each is named once, and a
-/// pasted log names no more than 32.
-pub(super) fn asked(question: &str, today: u64) -> Vec<Range<u64>> {
-    let parts = question.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty());
+/// A date without a year means the newest one that is not in the future. Each counts once, and of
+/// too many those in the middle do not.
+pub(super) fn asked(ends: [&str; 2], today: u64) -> Vec<Range<u64>> {
+    let mut found = Vec::new();
+    for range in ends.into_iter().flat_map(|end| named(end, today)) {
+        if !found.contains(&range) {
+            found.push(range);
+        }
+    }
+    if let Some(too_many) = found.len().checked_sub(MOST) {
+        found.drain(MOST / 2..MOST / 2 + too_many);
+    }
+    found
+}
+
+/// Returns the days that a text names.
+fn named(text: &str, today: u64) -> Vec<Range<u64>> {
+    let parts = text.split(|c: char| !c.is_alphanumeric()).filter(|part| !part.is_empty());
     let parts: Vec<Part> = parts.map(part).collect();
     let whole = |day: Option<u64>| day.map(|day| day..day + 1);
     let newest = |month, day| {
@@ -46,9 +63,6 @@ pub(super) fn asked(question: &str, today: u64) -> Vec<Range<u64>> {
         found.extend(range);
         rest = &rest[taken..];
     }
-    found.sort_unstable_by_key(|days| (days.start, days.end));
-    found.dedup();
-    found.truncate(32);
     found
 }
 

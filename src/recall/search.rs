@@ -58,7 +58,7 @@ impl<'a> Search<'a> {
         let mut question = Question::new(&asked.question, &recall.endings);
         asked.goes_on &= question.words.len() < FEW;
         question.is_remark = asked.goes_on && !asked.question.contains(['?', '？', '؟']);
-        let days = |today| ends(&asked.question).map(|end| dates::asked(end, today)).concat();
+        let days = |today| dates::asked(ends(&asked.question), today);
         question.days = today.map_or_else(Vec::new, days);
         let index = recall.indexes.lock().of(&asked.id);
         let (stage, outcome) = (Stage::Grow, Outcome::default());

@@ -83,9 +83,11 @@
 //!   If you can't accept that, use PostgreSQL or Cassandra.
 //! - **A full memory** refuses appends and changes nothing, if `maxmemory-policy` is `noeviction`
 //!   (the default). Under `allkeys-*`, the server removes conversations, or parts of them: missing
-//!   records, and those without their media, are then reported as unreadable. Under `volatile-*`,
-//!   it does the same to conversations with a [time to live](RedisOptions::ttl); if there are none,
-//!   it removes its memory of changes, and a change that is sent again may be made twice.
+//!   records, and those without their media, are then reported as unreadable. What lists the
+//!   conversations may go too: then listing, purging and deleting by prefix miss some. Under
+//!   `volatile-*`, it does the same to conversations with a [time to live](RedisOptions::ttl); if
+//!   there are none, it removes its memory of changes, and a change that is sent again may be made
+//!   twice.
 //!
 //! - **A change whose future was dropped, or whose time was up,** is made, not made, or made later:
 //!   a server that stood still executes what it was sent when it continues. Later requests of the

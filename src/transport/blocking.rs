@@ -113,11 +113,10 @@ impl Running {
         let connected =
             Instant::now().checked_add(connect).filter(|it| until.is_none_or(|until| *it < until));
         match wait(&self.pieces, connected.or(until), ask) {
-            Came::Nothing if connected.is_none() && *self.begun.get_or_init(|| false) => {
-                Came::Nothing
+            Came::Nothing if !*self.begun.get_or_init(|| false) => {
+                Came::Broken(Failed::unanswered(NO_CONNECTION, false))
             }
-            Came::Nothing if *self.begun.get_or_init(|| false) => wait(&self.pieces, until, ask),
-            Came::Nothing => Came::Broken(Failed::unanswered(NO_CONNECTION, false)),
+            Came::Nothing if connected.is_some() => wait(&self.pieces, until, ask),
             came => came,
         }
     }

@@ -316,7 +316,8 @@ impl Turn {
     /// Returns true if nobody else has written the slot since.
     fn wrote_it(&self, checkpoint: &Unfinished) -> bool {
         checkpoint.state.owner == self.state.owner
-            || self.state.held().is_some_and(|held| held.version == checkpoint.version)
+            || self.state.calls_are_checkpointed()
+                && self.state.held().is_some_and(|held| held.version == checkpoint.version)
     }
 
     /// Returns false if another owner of the same turn has gone a different way.

@@ -158,17 +158,22 @@ impl Turn {
     {
         let (memory, composer) = (prompt.memory(), prompt.composer());
         let staged = self.state.messages.len();
+        // A turn that has seen the conversation before is not told of later positions.
+        let is_first = self.state.seen.is_none();
         let mut base = if let Some(base) = self.prompts.base.clone() {
             base
         } else {
             let n = composer.first_read().saturating_sub(staged);
-            let known = prompt.known_positions();
+            let known = if is_first { prompt.known_positions() } else { Vec::new() };
             self.fetch(memory, composer, n, known).await?
         };
         loop {
             let single = composer.positions(&base)?;
-            if single.iter().any(|position| !self.prompts.single.contains(position)) {
+            let lacks_some = single.iter().any(|it| !self.prompts.single.contains(it));
+            if is_first && (lacks_some || single.len() < self.prompts.single.len()) {
                 prompt.know_positions(&single);
+            }
+            if lacks_some {
                 base = self.fetch(memory, composer, self.prompts.wanted, single).await?;
                 continue;
             }

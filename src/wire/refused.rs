@@ -93,7 +93,7 @@ pub(crate) fn refused_with(operation: &'static str, status: u16, body: &str) -> 
     let error = inner.or(body.as_ref());
     let error = refusal_with(At::top(operation), Some(status), |key| error?.get(key));
     // Some say it in plain text.
-    if error.provider_message().is_none() && !text.is_empty() && !text.starts_with('<') {
+    if body.is_none() && !text.is_empty() && !text.starts_with('<') {
         return error.with_provider_message(Some(text));
     }
     error

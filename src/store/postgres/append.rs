@@ -80,7 +80,9 @@ pub(super) async fn append(
 fn check_size(payloads: &Payloads, append: &Append) -> Result<()> {
     let bytes: usize = payloads.sizes(&append.slots).sum();
     let beside = payloads.beside.len() * BESIDE_BYTES;
-    if bytes + 8 * payloads.sizes(&append.slots).count() + beside > MOST_BYTES {
+    // A message comes with two lengths and a time, a slot with its name, which stands there twice.
+    let names: usize = append.slots.iter().map(|slot| 2 * slot.name.len() + 24).sum();
+    if bytes + 16 * payloads.sizes(&append.slots).count() + names + beside > MOST_BYTES {
         let text = format!("postgres: a batch holds 1 GB at most, and this one {bytes} bytes");
         return Err(Error::invalid("append", text));
     }

@@ -115,7 +115,12 @@ impl Drop for Lease<'_> {
 impl Connections {
     /// Returns a pool for this address. Connections are made when needed.
     pub(super) fn to(address: &str, options: &PostgresOptions) -> Result<Self> {
-        let config = config(address)?;
+        let mut config = config(address)?;
+        // The driver asks one machine after the other: one that is gone leaves time for the next.
+        if config.get_connect_timeout().is_none() {
+            let machines = u32::try_from(config.get_hosts().len()).unwrap_or(u32::MAX).max(1);
+            config.connect_timeout(options.connect_timeout / machines);
+        }
         let place = place(&config);
         let idle = Hook::sync_fn(|_, metrics| {
             let text = "it was idle for too long";

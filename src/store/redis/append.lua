@@ -37,6 +37,8 @@ if given(seen) or given(newest) then
   local position = tonumber(newest)
   if position and (position < tonumber(there[1]) or position >= first) then return -1 end
 end
+-- A server that evicts keys may have left one of the two.
+if slot <= #ARGV and redis.call('EXISTS', slots, versions) == 1 then redis.call('UNLINK', slots, versions) end
 for i = slot, #ARGV, 4 do
   local there = not new and redis.call('HGET', versions, ARGV[i]) or '-'
   if given(ARGV[i + 2]) and ARGV[i + 2] ~= there then return -2 - (i - slot) / 4 end

@@ -34,10 +34,13 @@ impl Verdict {
                 | ServerErrorKind::TryAgain,
             ) if !cluster => Self::NotYet,
             // This server may have been the master; the address may lead to the new one by now.
-            Server(ServerErrorKind::ReadOnly) if !cluster && connector.is_managed() => {
-                Self::Elsewhere
+            _ if code(error) == Some("READONLY") && !cluster => {
+                if connector.is_managed() {
+                    Self::Elsewhere
+                } else {
+                    Self::Refused
+                }
             }
-            Server(ServerErrorKind::ReadOnly) if !cluster => Self::Refused,
             Server(
                 ServerErrorKind::ResponseError
                 | ServerErrorKind::ExecAbort
@@ -72,9 +75,17 @@ impl Verdict {
     }
 }
 
+/// Returns the code of a server's error. Before Redis 7 that of a command in a script stands within
+/// the error of the script.
+fn code(error: &RedisError) -> Option<&str> {
+    let within = error.detail().unwrap_or_default();
+    let mut codes = ["READONLY", "OOM", "MISCONF", "NOREPLICAS"].into_iter();
+    codes.find(|code| within.contains(&format!("-{code} "))).or_else(|| error.code())
+}
+
 /// Describes the driver's error, with what to do about it.
 pub(super) fn describe(error: &RedisError, place: &str) -> String {
-    let text = match error.code() {
+    let text = match code(error) {
         Some("OOM") => "the server's memory is full (maxmemory)",
         Some("MISCONF") => "the server can't write to its disk and refuses changes (MISCONF)",
         Some("READONLY") => "the server is a replica and takes no changes",

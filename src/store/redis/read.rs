@@ -56,7 +56,8 @@ impl Reply {
         if !names.is_empty() {
             let (contents, versions) = (array(parts.next()?)?, array(parts.next()?)?);
             let both = contents.into_iter().zip(versions).zip(names);
-            let slots = both.filter(|((content, _), _)| *content != Value::Nil);
+            // One of the two may have been evicted alone.
+            let slots = both.filter(|(both, _)| both.0 != Value::Nil && both.1 != Value::Nil);
             let slot = |((content, version), name): ((Value, Value), &&str)| {
                 Some(Slot::new(*name, stamp::<SlotVersion>(version)?, bytes(content)?))
             };

@@ -154,6 +154,22 @@ fn a_kept_turn_that_nobody_else_has_touched_is_decided_by_its_owner() {
     }
 }
 
+/// A message was pinned while a turn waited for a person. Once that one had approved, the turn was
+/// told of a position behind its own end, and ended without an answer.
+#[test]
+fn a_turn_that_waits_is_told_of_no_later_pin() {
+    let (memory, _) = shared();
+    let prompt = MemoryPrompt::new(Arc::clone(&memory)).max_messages(4).with_pins();
+    let model = Scripted::new().calls("pay", json!({})).says("Fine.").says("Paid.");
+    let conversation = Conversation::new(prompt, model)
+        .tool(Tool::new("pay", "Pays.").needing_approval(), nothing);
+    let parked = conversation.say("Pay.").unwrap();
+    memory.add_all((0..20).map(|i| Message::user(format!("text {i}")))).unwrap();
+    conversation.prompt().pin(3).unwrap();
+    assert_eq!(conversation.say("Hi.").unwrap().text(), "Fine.");
+    assert_eq!(conversation.approve(&parked.waiting()[0]).unwrap().text(), "Paid.");
+}
+
 /// Of two copies of one turn whose model calls alike, one took over the slot of the other, and the
 /// button that it showed was that of a turn which nobody had.
 #[test]
