@@ -119,20 +119,15 @@ async fn delete_idle(store: Arc<dyn AsyncChatMemoryStore>, age: Duration) {
     }
 }
 
-/// Returns a variable that is set and not blank.
-fn set(name: &str) -> Option<String> {
-    var(name).ok().filter(|it| !it.trim().is_empty())
-}
-
 fn seconds(name: &str, unless_set: u64) -> Duration {
-    Duration::from_secs(set(name).map_or(unless_set, |it| it.parse().unwrap_or(unless_set)))
+    Duration::from_secs(var(name).map_or(unless_set, |it| it.parse().unwrap_or(unless_set)))
 }
 
 fn model(longest: Duration) -> Result<Arc<dyn AsyncModel>, Error> {
-    if set("OPENAI_API_KEY").is_none() {
+    if var("OPENAI_API_KEY").unwrap_or_default().trim().is_empty() {
         return Ok(Arc::new(toy::toy));
     }
-    let name = set("MODEL").unwrap_or_else(|| "gpt-5-mini".to_owned());
+    let name = var("MODEL").ok().filter(|it| !it.is_empty()).unwrap_or_else(|| "gpt-5-mini".into());
     let model = Transport::from_env(Provider::OpenAi, name)?.shape(|it| it.max_tokens(2_000));
     Ok(Arc::new(model.total_timeout(longest).keep_broken()))
 }
@@ -152,7 +147,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let user = routing::get(page).post(act).delete(forget); // a real one asks its login who it is
     let routes = Router::new().route("/{user}", user).route("/{user}/events", routing::get(follow));
     let routes = routes.route("/", routing::get(Html(include_str!("page.html"))));
-    let address = set("ADDRESS").unwrap_or_else(|| "127.0.0.1:3000".to_owned());
+    let address = var("ADDRESS").unwrap_or_else(|_| "127.0.0.1:3000".to_owned());
     let listener = tokio::net::TcpListener::bind(address).await?;
     info!("http://{}", listener.local_addr()?);
     let stopped = async { drop(tokio::signal::ctrl_c().await) };
