@@ -23,9 +23,9 @@ use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::TestCaseResult;
 
+use crate::inside::inside;
 use crate::model::{Kind, Processor, Settings, Tokens};
 use crate::notation;
-use crate::through::through;
 
 /// Words, and 3 tokens a message.
 pub struct Words;
@@ -117,7 +117,7 @@ impl Flaky {
 }
 
 impl ChatMemory for Flaky {
-    through!(inner: id append evict clear);
+    inside!(inner: id append evict clear);
     fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
         if self.fails.load(Ordering::Relaxed) {
             return Err(Error::new(ErrorKind::Storage, "read", "told to fail"));

@@ -13,6 +13,8 @@ mod folder;
 #[path = "../../examples/recall_bench/generated.rs"]
 #[allow(dead_code)] // what models find is for the measurement
 mod generated;
+#[path = "../common/inside.rs"]
+mod inside;
 #[path = "../common/lives.rs"]
 mod lives;
 #[path = "../common/model.rs"]
@@ -27,8 +29,6 @@ mod said;
 mod sent;
 #[path = "../provider/setups.rs"]
 mod setups;
-#[path = "../common/through.rs"]
-mod through;
 
 mod again;
 mod against_model;

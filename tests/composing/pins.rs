@@ -19,13 +19,13 @@ use proptest::prelude::*;
 
 use crate::conversations::{self, broken_groups, late_results, life};
 use crate::counted::counted;
+use crate::inside::inside;
 use crate::notation::{conversation, message};
 use crate::processors::Drops;
 use crate::reading::Reading;
 use crate::said::{chatter, group, policy, talk};
 use crate::sent::{accounted, recalled, sent, texts, window};
 use crate::setups::{Drawn, TYPED, budget, remembering};
-use crate::through::through;
 
 fn over(memory: impl ChatMemory + 'static) -> MemoryPrompt {
     MemoryPrompt::new(memory).with_pins()
@@ -148,7 +148,7 @@ fn what_can_never_be_sent_is_not_pinned() {
 struct Five(DefaultChatMemory);
 
 impl ChatMemory for Five {
-    through!(0: id append read evict clear);
+    inside!(0: id append read evict clear);
 }
 
 #[test]

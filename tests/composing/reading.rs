@@ -7,7 +7,7 @@ use memory_prompt::memory::Read;
 use memory_prompt::record::Snapshot;
 use memory_prompt::{ChatMemory, DefaultChatMemory, Result};
 
-use crate::through::through;
+use crate::inside::inside;
 
 /// A memory over another one, of which each read is done by this.
 pub(crate) struct Reading<F> {
@@ -28,7 +28,7 @@ impl<F> fmt::Debug for Reading<F> {
 }
 
 impl<F: Fn(&DefaultChatMemory, &Read) -> Result<Snapshot> + Send + Sync> ChatMemory for Reading<F> {
-    through!(memory: id append append_with evict clear limits);
+    inside!(memory: id append append_with evict clear limits);
     fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
         let mut read = Read::newest(n);
         read.before = before;

@@ -22,11 +22,11 @@ use proptest::prelude::*;
 use crate::conversations::{conversation, stored};
 use crate::counted::counted;
 use crate::generated;
+use crate::inside::inside;
 use crate::reading::Reading;
 use crate::said;
 use crate::sent::{cleared, recalled, sent};
 use crate::setups::{Drawn, budget, holding, remembering};
-use crate::through::through;
 
 /// The excerpts of a prompt.
 fn excerpts(prompt: &Prompt) -> String {
@@ -501,7 +501,7 @@ fn a_long_question_of_long_words_is_asked_whole() {
 struct Changing(DefaultChatMemory, AtomicUsize);
 
 impl ChatMemory for Changing {
-    through!(0: id append evict clear);
+    inside!(0: id append evict clear);
     fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
         let (seen, read) = (self.0.read(before, n)?, self.1.fetch_add(1, Ordering::Relaxed));
         assert!(read < 100, "it reads for ever");

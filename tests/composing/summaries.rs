@@ -23,12 +23,12 @@ use proptest::prelude::*;
 
 use crate::conversations::{broken_groups, late_results, life};
 use crate::counted::counted;
+use crate::inside::inside;
 use crate::notation::conversation;
 use crate::reading::Reading;
 use crate::said::{Wrote, call, policy, rounds, talk};
 use crate::sent::{accounted, recalled, sent, texts, window};
 use crate::setups::{Drawn, holding, remembering};
-use crate::through::through;
 
 fn over(memory: impl ChatMemory + 'static) -> MemoryPrompt {
     MemoryPrompt::new(memory).max_messages(6).with_summary()
@@ -285,7 +285,7 @@ fn a_window_of_all_messages_reads_only_what_is_not_covered() {
 struct Tight(DefaultChatMemory);
 
 impl ChatMemory for Tight {
-    through!(0: id append read evict clear);
+    inside!(0: id append read evict clear);
     fn read_with(&self, read: &Read) -> memory_prompt::Result<Snapshot> {
         self.0.read_with(read)
     }

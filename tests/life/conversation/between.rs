@@ -27,6 +27,15 @@ fn request() -> Turn {
     Turn::from("Pay.").with_id("request 1")
 }
 
+/// A conversation in which the request was paid for and its model failed: it is stored without an
+/// answer.
+fn unanswered(prompt: MemoryPrompt) -> Conversation {
+    let model = Scripted::new().calls("pay", json!({})).fails("overloaded");
+    let first = Conversation::new(prompt, model).tool(Tool::new("pay", "Pays."), nothing);
+    first.say(request()).unwrap_err();
+    first
+}
+
 /// One question with its answer, and a prompt of a tab that shows them.
 fn tab() -> (Arc<DefaultChatMemory>, MemoryPrompt) {
     let memory = Arc::new(DefaultChatMemory::new());
@@ -66,9 +75,7 @@ fn a_turn_that_is_given_up_on_a_branch_that_was_left_ends() {
 #[test]
 fn a_request_that_comes_again_is_answered_on_the_branch_that_was_left() {
     let (memory, prompt) = tab();
-    let model = Scripted::new().calls("pay", json!({})).fails("overloaded");
-    let first = Conversation::new(prompt, model).tool(Tool::new("pay", "Pays."), nothing);
-    first.say(request()).unwrap_err();
+    let first = unanswered(prompt);
 
     let shown = first.prompt().page(None, 1).unwrap().branch;
     let over = || MemoryPrompt::new(Arc::clone(&memory));
@@ -338,9 +345,7 @@ fn a_copy_of_a_turn_that_may_be_stored_is_not_stored_again() {
 #[test]
 fn a_request_that_was_steered_and_waits_is_the_same_question() {
     let (memory, prompt) = shared();
-    let model = Scripted::new().calls("pay", json!({})).fails("overloaded");
-    let first = Conversation::new(prompt, model).tool(Tool::new("pay", "Pays."), nothing);
-    first.say(request()).unwrap_err();
+    unanswered(prompt);
     let again = || {
         let prompt = MemoryPrompt::new(Arc::clone(&memory));
         Conversation::new(prompt, Scripted::new().calls("book", json!({})))
