@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::endings::Endings;
-use super::words::{Word, each_word, fnv};
-use crate::message::Message;
+use super::words::{Word, each_word};
+use crate::message::{Message, fnv1a};
 use crate::record::{Incarnation, Record, Records, speaker};
 
 /// Holds numbers that stand for words, and no text: what is recalled is read from the memory, so
@@ -130,5 +130,5 @@ pub(super) fn is_searched(message: &Message, with_tools: bool) -> bool {
 
 /// Returns a hash of a message's text; the same in every process of this version.
 fn hash_of(message: &Message) -> u64 {
-    fnv(message.role().as_str().bytes().chain(message.texts().flat_map(str::bytes)))
+    fnv1a(message.role().as_str().bytes().chain(message.texts().flat_map(str::bytes)))
 }

@@ -86,10 +86,7 @@ pub(super) fn score(index: &Index, question: &mut Question, asks: &[usize]) -> (
     }
     for days in &question.days {
         let written: Vec<_> = (0..all).filter(|it| index.is_of(*it, days)).collect();
-        if written.is_empty() {
-            continue;
-        }
-        let weight = rarity(written.len(), all);
+        let weight = if written.is_empty() { 0.0 } else { rarity(written.len(), all) };
         total += weight;
         for place in written {
             scores[place] += weight;

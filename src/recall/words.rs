@@ -6,6 +6,7 @@ use std::ops::Range;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::endings::Endings;
+use crate::message::fnv1a;
 use crate::text::floor_char_boundary;
 
 /// A word as a number. Two words share a number with a chance of one in two billion; at worst that
@@ -165,16 +166,9 @@ fn fold(word: &str) -> Cow<'_, str> {
     Cow::Owned(folded)
 }
 
-/// Returns a hash (FNV-1a) that is the same in every process.
-pub(super) fn fnv(bytes: impl Iterator<Item = u8>) -> u64 {
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
-}
-
 /// Returns the number of a word: its hash in 31 bits, and one bit for hiragana.
 fn hash(word: &str) -> Word {
-    let wide = fnv(word.bytes());
+    let wide = fnv1a(word.bytes());
     #[expect(clippy::cast_possible_truncation, reason = "the upper half is in it")]
     let folded = (wide ^ wide >> 32) as Word;
     folded << 1 | Word::from(word.chars().all(|c| matches!(c, 'ぁ'..='ゟ')))

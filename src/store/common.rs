@@ -102,9 +102,7 @@ pub(super) fn system(
 
 /// Returns the 64-bit FNV-1a hash of a text. Stored data depend on it, so it must never change.
 pub(super) fn fnv(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-    })
+    crate::message::fnv1a(text.bytes())
 }
 
 /// Returns a slot's version from its signed form in the database.

@@ -82,7 +82,8 @@ pub(super) enum Written {
     /// A write was sent, and its outcome is unknown. Before it the slot had this.
     InDoubt(Option<Held>),
     Held(Held),
-    /// Another owner has written the slot or removed it. Before that the slot had this.
+    /// Others may have written the slot or removed it, another owner or a person who decides: the
+    /// slot is looked at before anything else. Before that it had this.
     Lost(Option<Held>),
 }
 

@@ -495,12 +495,15 @@ fn long_messages_are_cut_before_any_is_dropped_where_one_alone_is_too_long() {
     assert_eq!(prompt.report().tokens.unwrap().cut_to, Some(16));
 }
 
-/// A budget that had no room for its notice gave up the first message of the question, and sent
-/// older steps in its place; a larger one sent that message, and fewer in all.
-#[test]
-fn steps_leave_before_the_first_message_of_the_question() {
-    let sizes = (30..150).step_by(10).flat_map(|n| (10..60).step_by(5).map(move |m| (n, m)));
-    for (size, step) in sizes {
+counted! {
+    #![cases(40)]
+
+    /// A budget that had no room for its notice gave up the first message of the question, and sent
+    /// older steps in its place; a larger one sent that message, and fewer in all.
+    #[test]
+    fn steps_leave_before_the_first_message_of_the_question(
+        size in 30usize..150, step in 10usize..60,
+    ) {
         let mut history = vec![Message::user(x(size)), Message::user("b"), Message::ai(x(step))];
         history.extend(group(["c0".to_owned()], &x(step)));
         history.extend(group(["c1", "c2", "c3"].map(str::to_owned), "a"));

@@ -361,43 +361,43 @@ fn pieces_share_the_limit() {
 /// A cut reads what its limit can hold; and where it reads more, it reads it once.
 #[test]
 fn no_text_is_slow() {
-    let million = |unit: &str| unit.repeat(1_000_000 / unit.len());
+    let long = |unit: &str| unit.repeat(200_000 / unit.len());
     let texts = [
-        ("ascii", million("a")),
-        ("line breaks", million("\r\n")),
-        ("carriage returns", million("\r")),
-        ("han", million("漢")),
-        ("flags", million("🇳🇴")),
-        ("flags behind", format!("{}🇸 the end", million("🇳🇴"))),
-        ("flags and prefixes", million("\u{600}🇳")),
-        ("marks", format!("e{}", million("\u{301}"))),
-        ("marks, and a consonant", format!("क{}\u{94d}क", million("\u{93c}"))),
-        ("marks, and an emoji", format!("👩{}\u{200d}👩", million("\u{301}"))),
-        ("marks of many", million("e\u{301}\u{327}")),
-        ("joiners", million("\u{200d}")),
-        ("family", million("👩\u{200d}")),
-        ("prefixes", million("\u{600}")),
-        ("conjuncts", million("क्")),
-        ("hangul l", million("ᄀ")),
-        ("hangul v", million("ᅡ")),
-        ("hangul t", million("ᆨ")),
-        ("hangul lvt", million("\u{1112}\u{1161}\u{11ab}")),
-        ("tags", format!("🏴{}", million("\u{e0067}"))),
+        ("ascii", long("a")),
+        ("line breaks", long("\r\n")),
+        ("carriage returns", long("\r")),
+        ("han", long("漢")),
+        ("flags", long("🇳🇴")),
+        ("flags behind", format!("{}🇸 the end", long("🇳🇴"))),
+        ("flags and prefixes", long("\u{600}🇳")),
+        ("marks", format!("e{}", long("\u{301}"))),
+        ("marks, and a consonant", format!("क{}\u{94d}क", long("\u{93c}"))),
+        ("marks, and an emoji", format!("👩{}\u{200d}👩", long("\u{301}"))),
+        ("marks of many", long("e\u{301}\u{327}")),
+        ("joiners", long("\u{200d}")),
+        ("family", long("👩\u{200d}")),
+        ("prefixes", long("\u{600}")),
+        ("conjuncts", long("क्")),
+        ("hangul l", long("ᄀ")),
+        ("hangul v", long("ᅡ")),
+        ("hangul t", long("ᆨ")),
+        ("hangul lvt", long("\u{1112}\u{1161}\u{11ab}")),
+        ("tags", format!("🏴{}", long("\u{e0067}"))),
     ];
     for (name, text) in &texts {
         for keep in KEEPS {
             for unit in UNITS {
                 let cut = cut(1000, unit).keep(keep);
-                // In a debug build. A quadratic one would take minutes; a busy machine may need
-                // more than one try.
+                // In a debug build. A quadratic one would take longer by far; a busy machine may
+                // need more than one try.
                 let timed = || {
                     let start = Instant::now();
                     let result = cut.apply(text);
                     let taken = start.elapsed();
                     assert!(count(&result, unit) <= 1000);
-                    taken < Duration::from_secs(1)
+                    taken < Duration::from_millis(200)
                 };
-                assert!((0..5).any(|_| timed()), "{name}: {unit:?} {keep:?} took over a second");
+                assert!((0..5).any(|_| timed()), "{name}: {unit:?} {keep:?} took over 200 ms");
             }
         }
         let start = Instant::now();
