@@ -121,7 +121,8 @@ impl Pins {
             positions.push(pin.at);
             positions.extend(pin.with.iter().filter(|it| unread.contains(it)));
             if pin.open {
-                positions.extend(pin.at + 1..unread.end.min(pin.at.saturating_add(AROUND + 1)));
+                let around = around(pin.at);
+                positions.extend(around.start.max(unread.start)..around.end.min(unread.end));
             }
         }
         positions.sort_unstable();
@@ -237,24 +238,26 @@ impl Pin {
         if message.has_tool_calls() {
             let own = self.stretch(records);
             let matches = Matches::among(&own, 0);
+            let number = own.place(self.at).and_then(|(place, _)| matches.group_at(place))?;
             if self.open {
-                let results = matches.results_of(0);
+                let results = matches.results_of(number);
                 let results = results.iter().filter_map(|it| own.get(*it));
                 group.members.extend(results.map(|record| record.position()));
             } else {
                 let shown = self.with.iter().filter(|it| records.find(**it).is_some());
                 group.members.extend(shown);
             }
-            group.unanswered = matches.unanswered(0).cloned().collect();
+            group.unanswered = matches.unanswered(number).cloned().collect();
         }
         Some(group)
     }
 
-    /// Returns the records among which those of the group are, its call first.
+    /// Returns the records among which those of the group are.
     fn stretch(&self, records: &Records) -> Records {
         if self.open {
-            let behind = records.clone().split(self.at).1;
-            return behind.split(self.at.saturating_add(AROUND + 1)).0;
+            // An older call of the same id may still wait for the result.
+            let around = around(self.at);
+            return records.clone().split(around.start).1.split(around.end).0;
         }
         let mut own = Records::default();
         let mut rest: Vec<u64> = self.with.clone();

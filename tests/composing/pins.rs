@@ -108,6 +108,23 @@ fn a_result_that_comes_late_belongs_to_the_pin() {
     assert_eq!(prompt.build().unwrap().len(), 2);
 }
 
+/// A server that numbers its calls anew in each turn gave a pinned call the id of an older one that
+/// still ran: the late result was sent with both.
+#[test]
+fn a_late_result_of_an_older_call_of_the_same_id_is_sent_once() {
+    let said =
+        "u:Look. call:c wait:c=running a:Started. u:Again. call:c u:So? a:Wait. t:c=late a:Done.";
+    let mut prompt = over(remembering(conversation(said))).window(Window::last(3).exactly());
+    prompt.pin(5).unwrap();
+    let built = prompt.build().unwrap();
+    assert_eq!(
+        (sent(&built), accounted(&built)),
+        (vec![1, 8, 5, 7, 9], None),
+        "{}",
+        built.report()
+    );
+}
+
 #[test]
 fn a_pinned_result_that_came_late_is_not_summarised() {
     // Two calls were pinned while one of them ran. Its result came later, and was sent with the

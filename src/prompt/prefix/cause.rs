@@ -58,12 +58,14 @@ impl<'a> Difference<'a> {
         let (now, then) = (self.now.prompt.report(), self.then.prompt.report());
         let has_moved = |moved: &&Moved| !then.moved.contains(moved);
         let comes = |position: u64| !self.then.prompt.sends(position);
-        let asked =
-            self.now.record.filter(|position| now.question.contains(position) && comes(*position));
+        // If two messages were joined before, what came between them.
+        let between = self.here(&self.now, &self.then);
+        let asked = between.filter(|position| now.question.contains(position) && comes(*position));
         let is_here = |moved: &&Moved| {
             let (position, call) = (Some(moved.position), Some(moved.call));
             self.now.record.is_some() && (self.now.record == position || self.now.record == call)
                 || self.then.record.is_some() && self.then.record == position
+                || between == call && comes(moved.call)
                 // If calls are sent one by one, answered ones come first.
                 || self.now.record.is_none() && self.now.records.contains(&moved.call)
                 || asked.is_some_and(|asked| asked < moved.call && comes(moved.call))
@@ -184,9 +186,15 @@ impl<'a> Difference<'a> {
                     || self.has_one_notice()
                     || self.stands_before(to)
                     || (self.then.record.is_some() && self.now.record.is_some()));
-        let from = self.then.record.or(from).unwrap_or_else(|| then.report().held.end);
-        let to = self.now.record.or(to).unwrap_or_else(|| now.report().held.end);
-        (is_here && from != to).then_some(Break::Window { from, to })
+        let ends = |from: Option<u64>, to: Option<u64>| {
+            let from = from.unwrap_or_else(|| then.report().held.end);
+            (from, to.unwrap_or_else(|| now.report().held.end))
+        };
+        let here = ends(self.then.record.or(from), self.now.record.or(to));
+        // The record here may be the one with which the other window begins.
+        let mut tries = [here, ends(from, to)].into_iter().filter(|_| is_here);
+        let (from, to) = tries.find(|(from, to)| from != to)?;
+        Some(Break::Window { from, to })
     }
 
     /// Returns whether this prompt sends this record at or before the break.

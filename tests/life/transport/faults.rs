@@ -251,12 +251,13 @@ fn a_stream_that_breaks_at_any_byte_is_whole_or_has_failed() {
     let broken = |provider: Provider| {
         let stub = Stub::start();
         stub.then([Fault::None]);
-        chat(to(&stub, provider)).say("hi").unwrap();
+        let model = to(&stub, provider).retries(0);
+        chat(model.clone()).say("hi").unwrap();
         let mut was_whole = false;
         for at in (0..=stub.planned() + 100).step_by(step) {
             let keeps = at / step % 2 == 1;
             let memory = Arc::new(DefaultChatMemory::new());
-            let model = to(&stub, provider).retries(0);
+            let model = model.clone();
             let chat = conversation(if keeps { model.keep_broken() } else { model }, &memory);
             stub.then([Fault::CutAt(at)]);
             let (shown, said) = streamed(&chat);
