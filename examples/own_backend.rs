@@ -59,6 +59,10 @@ impl ChatMemory for ListMemory {
             let text = format!("list: the conversation ends at {}, not at {expected}", list.end);
             return Err(Error::new(kind, "append", text));
         }
+        if batch.iter().any(Message::has_references) {
+            let text = "list: a message has a reference in the place of media";
+            return Err(Error::new(ErrorKind::Invalid, "append", text));
+        }
         let first = list.end;
         for message in batch.drain(..) {
             if message.is_system() {

@@ -52,9 +52,9 @@ use read::Picked;
 ///
 /// # Contract
 ///
-/// For implementers. Each sentence is a test, and the feature `conformance` runs all of them on
-/// your memory with one macro; `examples/own_backend.rs` shows how, and `examples/own_slots.rs`
-/// does it with all nine methods.
+/// For implementers. Each sentence but that on lost replies is a test, and the feature
+/// `conformance` runs all of them on your memory with one macro; `examples/own_backend.rs` shows
+/// how, and `examples/own_slots.rs` does it with all nine methods.
 ///
 /// - **Order** is the order of append. Positions count from 0, ascend by one, and are never used
 ///   again, not even after [`evict`](Self::evict) or [`clear`](Self::clear).
@@ -84,8 +84,8 @@ use read::Picked;
 /// - **An incarnation** is one life of a conversation. A snapshot of a conversation that exists
 ///   names it. After a [`clear`](Self::clear), or a delete and a new beginning, it is another one;
 ///   [`evict`](Self::evict) does not change it.
-/// - **Debug output** and errors name the conversation but contain none of its text: they end in
-///   logs. So write `Debug` by hand if a field holds messages.
+/// - **Debug output** and errors contain none of the text of a conversation: they end in logs. So
+///   write `Debug` by hand if a field holds messages.
 /// - **A snapshot that a caller holds** keeps no reader waiting.
 ///
 /// # What composing makes of records
@@ -120,15 +120,15 @@ pub trait ChatMemory: Debug + Send + Sync {
     /// [`Snapshot::end`] is still what the caller saw. So if two processes answer the same message,
     /// one of them gets a conflict.
     ///
-    /// An empty batch, or one of `System` messages alone, returns an empty range at the end. A
-    /// [reference](crate::message::MediaReference) in the place of media is refused, as
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid).
+    /// An empty batch, or one of `System` messages alone, returns an empty range at the end.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) if the conversation does not end at
-    /// `expected`, and [`ErrorKind::Storage`](crate::ErrorKind::Storage) if the memory failed.
-    /// The batch is then as it was.
+    /// `expected`, [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if a message is larger than
+    /// the [limits](Self::limits) allow or [has references](Message::has_references), and
+    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if the memory failed. The batch is then as
+    /// it was.
     fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>>;
 
     /// Reads the system message and the newest `n` records, or the newest `n` before the position
@@ -170,9 +170,9 @@ pub trait ChatMemory: Debug + Send + Sync {
     /// [`ErrorKind::SlotConflict`](crate::ErrorKind::SlotConflict) if a slot is not what was
     /// expected, [`ErrorKind::Forgotten`](crate::ErrorKind::Forgotten) if the conversation that was
     /// [seen](Append::since) no longer exists, [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) as
-    /// [`Append::check`] says, and [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the
-    /// memory can't do it. A failure changes nothing, and `append` is as it was. If several
-    /// expectations do not hold, the error names one of them.
+    /// [`Append::check`] says, and [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported), with
+    /// the name of this method, if the memory can't do it. A failure changes nothing, and `append`
+    /// is as it was. If several expectations do not hold, the error names one of them.
     fn append_with(&self, append: &mut Append) -> Result<Appended> {
         append.must_be_plain()?;
         self.append(&mut append.messages, append.expected).map(Appended::new)
@@ -187,8 +187,8 @@ pub trait ChatMemory: Debug + Send + Sync {
     /// # Errors
     ///
     /// Those of [`read`](Self::read), [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a name
-    /// that no slot can have, and [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if
-    /// slots are named and the memory has none.
+    /// that no slot can have, and [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported), with
+    /// the name of this method, if slots are named and the memory has none.
     fn read_with(&self, read: &Read) -> Result<Snapshot> {
         read.check()?;
         if !read.slots.is_empty() {

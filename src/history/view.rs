@@ -302,7 +302,7 @@ macro_rules! over {
                         Error::invalid("regenerate", text)
                     })?;
                     let (position, mut question) = (last.position(), last.message().clone());
-                    if question.refers() {
+                    if question.has_references() {
                         // With its media, and those of no other message.
                         let on = at.id().map(On::branch);
                         let whole = Read::newest(0).positions([position]).on(on);

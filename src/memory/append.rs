@@ -232,7 +232,8 @@ impl Append {
     /// # Errors
     ///
     /// [`ErrorKind::Invalid`] for an invalid id or name, for a slot that is changed twice or is too
-    /// large, and if the number of times is not that of the messages.
+    /// large, if the number of times is not that of the messages, and if a message
+    /// [has references](Message::has_references).
     pub fn check(&self, limits: &Limits) -> Result<()> {
         if let Some(id) = &self.id {
             check_name("append", "the id of an append", id)?;
@@ -256,7 +257,7 @@ impl Append {
             let text = format!("there are {times} times for {messages} messages");
             return Err(Error::invalid("append", text));
         }
-        Ok(())
+        must_not_refer(&self.messages)
     }
 
     /// Returns whether there is nothing to do: the append then changes nothing, creates nothing and
@@ -375,7 +376,7 @@ pub(super) fn written(appended: &Appended) -> Result<SlotVersion> {
 /// Refuses a message with a reference in the place of media: it says which bytes they are, and
 /// nobody knows whether these are there.
 pub(crate) fn must_not_refer(messages: &[Message]) -> Result<()> {
-    messages.iter().position(Message::refers).map_or(Ok(()), |i| {
+    messages.iter().position(Message::has_references).map_or(Ok(()), |i| {
         let text = format!("message {i} of the batch has a reference in the place of media");
         Err(Error::invalid("append", text))
     })

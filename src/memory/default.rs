@@ -121,7 +121,6 @@ impl ChatMemory for DefaultChatMemory {
 
     fn append_with(&self, append: &mut Append) -> Result<Appended> {
         append.check(&self.limits())?;
-        must_not_refer(&append.messages)?;
         let now = millis(SystemTime::now());
         let mut state = self.state.lock();
         if let Some(known) = append.id.as_deref().and_then(|id| state.extras.known(id)) {

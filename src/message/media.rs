@@ -26,8 +26,10 @@ impl Message {
         })
     }
 
-    /// Returns whether the message has a reference in the place of media.
-    pub(crate) fn refers(&self) -> bool {
+    /// Returns whether the message has a [reference](MediaReference) in the place of media. Each
+    /// memory refuses such a message: a reference says which bytes they are, and not that they are
+    /// there.
+    pub fn has_references(&self) -> bool {
         self.references().next().is_some()
     }
 

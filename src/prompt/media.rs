@@ -59,7 +59,7 @@ impl MediaData {
             });
         }
         prompt.draft.pieces = pieces;
-        let lacks_some = prompt.iter().any(Message::refers);
+        let lacks_some = prompt.iter().any(Message::has_references);
         (!lacks_some).then_some(prompt)
     }
 }

@@ -3,7 +3,7 @@
 use super::media::{Beside, without_media};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{SlotChange, must_not_refer};
+use crate::memory::SlotChange;
 use crate::message::Message;
 
 /// The way in which messages are written.
@@ -30,7 +30,6 @@ pub(super) struct Payloads {
 
 impl Payloads {
     pub(super) fn of(backend: &str, encoding: Encoding, batch: &[Message]) -> Result<Self> {
-        must_not_refer(batch)?;
         let messages = Vec::with_capacity(batch.len());
         let mut payloads = Self { system: None, messages, beside: Beside::new() };
         for (i, message) in batch.iter().enumerate() {

@@ -284,7 +284,7 @@ impl<'a> Sequence<'a> {
 
     /// Refuses a message whose media are stored separately and were not read.
     pub(super) fn must_hold_media(&self) -> Result<(), String> {
-        match self.iter().position(Message::refers) {
+        match self.iter().position(Message::has_references) {
             None => Ok(()),
             Some(i) => Err(format!("message {i} has a reference where the bytes of media belong")),
         }
