@@ -19,6 +19,9 @@ use crate::record::{Slot, SlotVersion, Snapshot};
 /// Whether something is as it should be.
 type Tested<T = ()> = std::result::Result<T, TestCaseError>;
 
+/// Compares what is kept.
+pub(super) type Compare = fn(&Model, &dyn ChatMemory) -> Tested;
+
 #[derive(Clone, Debug)]
 pub(super) enum Op {
     Append(Change),
@@ -139,7 +142,9 @@ impl Model {
             })?,
         };
         let Some(error) = error else { return Ok(false) };
-        prop_assert!(may_fail && error.kind() == ErrorKind::Storage, "{}", error);
+        let (kind, expected) = (error.kind(), if may_fail { "`Storage`" } else { "no error" });
+        let is_expected = may_fail && kind == ErrorKind::Storage;
+        prop_assert!(is_expected, "{} was expected, and `{:?}` came: {}", expected, kind, error);
         Ok(true)
     }
 
@@ -153,17 +158,17 @@ impl Model {
         let mut append = wanted.clone();
         let result = append_it(&mut append);
         let left = if result.is_ok() { &[] } else { &*wanted.messages };
-        prop_assert_eq!(&*append.messages, left, "messages are taken by an append, or stay");
+        prop_assert_eq!(&*append.messages, left, "messages should be taken by an append, or stay");
         let conflicts = self.conflicts(&wanted);
         let known = wanted.id.as_ref().and_then(|id| self.ids.get(id));
         match (result, known) {
             (Ok(appended), Some(first)) => {
-                prop_assert!(appended.repeated && appended.recognised, "the id is not recognised");
+                prop_assert!(appended.repeated && appended.recognised, "the id should be known");
                 prop_assert_eq!(&appended.positions, &first.positions);
                 prop_assert_eq!(appended.version, first.version);
             }
             (Ok(appended), None) => {
-                prop_assert!(conflicts.is_empty(), "done in spite of a conflict");
+                prop_assert!(conflicts.is_empty(), "done, and {:?} was expected", conflicts);
                 self.appended(wanted, appended)?;
             }
             (Err(error), None) if conflicts.contains(&error.kind()) => {}
@@ -216,7 +221,7 @@ impl Model {
 
     /// Makes an append that the other memory has made, and compares the outcome.
     fn appended(&mut self, append: Append, appended: Appended) -> Tested {
-        prop_assert!(appended.recognised && !appended.repeated, "the id is new");
+        prop_assert!(appended.recognised && !appended.repeated, "the id should be new");
         let first = self.end;
         let is_empty = append.messages.is_empty() && append.slots.is_empty();
         for message in append.messages {
@@ -269,18 +274,18 @@ impl Model {
 
     /// Compares all records.
     pub(super) fn compare_records(&self, memory: &dyn ChatMemory) -> Tested {
-        let snapshot = memory.read(None, usize::MAX).expect("a read succeeds");
+        let snapshot = memory.read(None, usize::MAX).expect("a read should succeed");
         self.compare(&snapshot, &Read::newest(usize::MAX))
     }
 
     /// Compares all records and all slots.
     pub(super) fn compare_all(&self, memory: &dyn ChatMemory) -> Tested {
         self.compare_records(memory)?;
-        let listed = memory.slots().expect("slots are listed");
+        let listed = memory.slots().expect("slots should be listed");
         let expected = self.slots.iter().map(|(name, slot)| (name.clone(), slot.version()));
         prop_assert_eq!(&listed, &expected.collect::<Vec<_>>());
         let read = Read::newest(0).slots(listed.into_iter().map(|(name, _)| name));
-        self.compare(&memory.read_with(&read).expect("a read succeeds"), &read)
+        self.compare(&memory.read_with(&read).expect("a read should succeed"), &read)
     }
 }
 
@@ -321,10 +326,10 @@ pub(super) fn try_operations<F: Fixture>(
     law: &str,
     fixture: &F,
     op: impl Strategy<Value = Op>,
-    compare: fn(&Model, &dyn ChatMemory) -> Tested,
+    compare: Compare,
 ) {
     try_lists(law, fixture, op, 40, |memory, ops| {
-        assert_eq!(memory.next_position().expect("a read succeeds"), 0);
+        assert_eq!(memory.next_position().expect("a read should succeed"), 0);
         let mut list = Model::default();
         for op in ops {
             list.step(memory, op, false)?;
