@@ -4,7 +4,6 @@ use super::DamageFixture;
 use super::media::picture;
 use super::prelude::*;
 use crate::codec::Codec;
-use crate::record::Unreadable;
 
 /// Payloads that are not messages: nothing, noise, text that is not UTF-8, a lone
 /// surrogate, truncated data, a later version, and other programs' JSON.
@@ -26,10 +25,10 @@ const UNREADABLE: [&[u8]; 13] = [
 
 /// Asserts that the row at a position, and no other, was found and can't be read.
 #[track_caller]
-fn is_unreadable(snapshot: &Snapshot, at: u64) -> &Unreadable {
-    let [row] = &*snapshot.unreadable else { panic!("{:?}", snapshot.unreadable) };
-    assert_eq!((row.position, row.error.kind()), (at, ErrorKind::Codec));
-    row
+fn is_unreadable(snapshot: &Snapshot, at: u64) {
+    let found = snapshot.unreadable.iter().map(|row| (row.position, row.error.kind()));
+    let found: Vec<_> = found.collect();
+    assert_eq!(found, [(at, ErrorKind::Codec)], "the row at {at} alone should be unreadable");
 }
 
 /// An unreadable row is reported with its position, and hides no other.
@@ -68,9 +67,7 @@ pub fn an_unreadable_system_message_is_an_error_until_it_is_replaced<F: DamageFi
 ) {
     let memory = instructed(fixture, 0..2);
     fixture.damage(ID, None, b"noise");
-    let error = memory.read(None, 2).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Codec);
-    assert!(error.to_string().contains("system message"), "{error}");
+    assert_eq!(memory.read(None, 2).unwrap_err().kind(), ErrorKind::Codec);
     memory.told("Be kind.").holds_under(Some("Be kind."), 0..2);
 }
 
@@ -98,7 +95,7 @@ pub fn a_reference_to_nothing_is_unreadable<F: DamageFixture>(fixture: &F) {
         fixture.damage(ID, Some(1), payload.as_bytes());
         let read = memory.read(None, 3).unwrap();
         assert_eq!(positions(&read.records), [0, 2], "{payload}");
-        assert!(is_unreadable(&read, 1).error.to_string().contains("the media"));
+        is_unreadable(&read, 1);
     }
     if written.contains("reference") {
         fixture.damage(ID, Some(1), written.as_bytes());
