@@ -125,7 +125,7 @@ use walk::at_once;
 /// # Contract
 ///
 /// This section is for implementers. Each sentence is a test; one macro of the feature
-/// `conformance` runs all of them on your store.
+/// `conformance` runs all of them on your store, those on incarnations in its group `moving`.
 ///
 /// - **A memory** can be asked for under any id, at no cost: nothing is written before the first
 ///   append, so asking for a memory creates no conversation. Two memories for one id are one

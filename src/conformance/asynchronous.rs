@@ -20,6 +20,9 @@ pub trait AsyncFixture: Sized + Send + Sync + 'static {
     /// The backend's name, for messages and for counting.
     const BACKEND: &'static str;
 
+    /// The most by which the clocks may differ, like [`Fixture::CLOCK_SKEW`].
+    const CLOCK_SKEW: Duration = Duration::from_millis(5);
+
     /// Returns a new, empty place.
     fn new() -> impl Future<Output = Self> + Send;
 
@@ -67,12 +70,13 @@ pub struct Adapted<F>(ToBlocking<F>);
 
 impl<F: AsyncFixture> Adapted<F> {
     fn connect(fixture: impl Future<Output = F> + Send) -> Self {
-        Self(ToBlocking::connect(async { Ok(fixture.await) }).expect("a runtime starts"))
+        Self(ToBlocking::connect(async { Ok(fixture.await) }).expect("a runtime should start"))
     }
 }
 
 impl<F: AsyncFixture> Fixture for Adapted<F> {
     const BACKEND: &'static str = F::BACKEND;
+    const CLOCK_SKEW: Duration = F::CLOCK_SKEW;
 
     fn new() -> Self {
         Self::connect(F::new())
@@ -105,7 +109,9 @@ impl<F: AsyncSharedFixture> SharedFixture for Adapted<F> {
 
 impl<F: AsyncDamageFixture> DamageFixture for Adapted<F> {
     fn damage(&self, id: &str, position: Option<u64>, payload: &[u8]) {
-        self.0.wait(self.0.get_ref().damage(id, position, payload)).expect("a row is damaged");
+        self.0
+            .wait(self.0.get_ref().damage(id, position, payload))
+            .expect("a row should take damage");
     }
 }
 

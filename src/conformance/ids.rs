@@ -4,13 +4,6 @@ use std::ops::Range;
 
 use super::prelude::*;
 
-#[track_caller]
-fn first(memory: &dyn ChatMemory, append: Append, positions: Range<u64>) {
-    let appended = memory.done(append);
-    assert!(!appended.repeated && appended.recognised, "the id is new: {appended:?}");
-    assert_eq!(appended.positions, positions);
-}
-
 fn under(id: &str, numbers: Range<u64>) -> Append {
     appending(numbers).with_id(id)
 }
@@ -19,7 +12,7 @@ fn under(id: &str, numbers: Range<u64>) -> Append {
 /// of the first append, even if its expectations no longer hold or its messages are different.
 pub fn the_same_id_again_changes_nothing<F: Fixture>(fixture: &F) {
     let memory = holding(fixture, 0..2);
-    first(&*memory, under("one", 2..5), 2..5);
+    memory.appends(under("one", 2..5), 2..5);
     let before = memory.says(5..7).whole();
     let mut other = before.clone();
     other.incarnation = Some(Incarnation::random());
@@ -48,7 +41,7 @@ pub fn equal_messages_are_no_repetition<F: Fixture>(fixture: &F) {
     for (i, id) in (0..).zip([Some("a"), None, Some("b"), None, Some("c")]) {
         let mut append = Append::new([Message::user("again")]);
         append.id = id.map(str::to_owned);
-        first(&*memory, append, i..i + 1);
+        memory.appends(append, i..i + 1);
     }
     assert_eq!(memory.next_position().unwrap(), 5);
 }
@@ -60,7 +53,7 @@ pub fn the_newest_64_ids_are_recognised<F: Fixture>(fixture: &F) {
     assert!(memory.limits().ids >= 64);
     for i in 0..100 {
         let turn = || under(&format!("turn {i}"), i..i + 1);
-        first(&*memory, turn(), 2 * i..2 * i + 1);
+        memory.appends(turn(), 2 * i..2 * i + 1);
         // Repetitions are not new ids.
         memory.repeats(turn(), 2 * i..2 * i + 1);
         memory.done(Append::new([Message::user("plain")]));
@@ -76,7 +69,7 @@ pub fn an_id_is_recognised_after_evict_and_clear<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     let turn = |i, numbers| under(&format!("turn {i}"), numbers);
     for i in 0..64 {
-        first(&*memory, turn(i, i..i + 1), i..i + 1);
+        memory.appends(turn(i, i..i + 1), i..i + 1);
     }
     let all_are_known = |memory: &dyn ChatMemory| {
         for i in 0..64 {
@@ -96,8 +89,8 @@ pub fn the_id_of_a_failed_append_is_new<F: Fixture>(fixture: &F) {
     memory.refuses(&one, ErrorKind::Conflict { expected: 1, actual: 3 });
     let two = under("two", 3..4).remove_slot("a", Is(SlotVersion::random()));
     memory.refuses(&two, ErrorKind::SlotConflict).holds(0..3);
-    first(&*memory, one.expecting(3), 3..4);
-    first(&*memory, under("two", 4..5), 4..5);
+    memory.appends(one.expecting(3), 3..4);
+    memory.appends(under("two", 4..5), 4..5);
 }
 
 /// The id of an empty append is not recorded.
@@ -107,7 +100,7 @@ pub fn an_append_of_nothing_is_not_remembered<F: Fixture>(fixture: &F) {
     for (id, end) in [("one", 0), ("two", 1)] {
         let nothing = || Append::default().with_id(id);
         memory.appends(nothing(), end..end).appends(nothing(), end..end);
-        first(&*memory, under(id, end..end + 1), end..end + 1);
+        memory.appends(under(id, end..end + 1), end..end + 1);
         memory.repeats(under(id, end..end + 1), end..end + 1);
     }
 }
@@ -140,8 +133,8 @@ pub fn a_repetition_undoes_nothing<F: Fixture>(fixture: &F) {
 pub fn an_id_belongs_to_one_conversation<F: Fixture>(fixture: &F) {
     let (one, two) = (fixture.memory(ID), fixture.memory("another"));
     two.says(0..3);
-    first(&*one, under("turn", 0..1), 0..1);
-    first(&*two, under("turn", 3..4), 3..4);
+    one.appends(under("turn", 0..1), 0..1);
+    two.appends(under("turn", 3..4), 3..4);
     two.holds(0..4);
 }
 
@@ -151,7 +144,7 @@ pub fn hostile_ids_are_appends_of_their_own<F: Fixture>(fixture: &F) {
     let names: Vec<_> = (0..).zip(hostile_names()).collect();
     for names in names.chunks(60) {
         for (i, name) in names {
-            first(&*memory, under(name, 0..1), *i..i + 1);
+            memory.appends(under(name, 0..1), *i..i + 1);
         }
         for (i, name) in names {
             memory.repeats(under(name, 0..1), *i..i + 1);

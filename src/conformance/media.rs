@@ -1,7 +1,7 @@
 //! The laws of pictures and documents, wherever a memory keeps their bytes.
 
 use super::prelude::*;
-use crate::message::{AiMessage, AiPart, Media, MediaReference, Part, Sha256, Source};
+use crate::message::{AiMessage, AiPart, Media, Part, Source};
 use crate::message::{ToolMessage, base64};
 
 /// Returns a PNG as far as its header goes, another one for each number.
@@ -102,20 +102,4 @@ pub fn media_stay_with_their_last_record<F: Fixture>(fixture: &F) {
     memory.add(picture(1)).unwrap();
     assert!(memory.all().unwrap().messages().eq([&picture(1)]));
     assert!(memory.read(None, 9).unwrap().unreadable.is_empty());
-}
-
-/// A reference is not appended: nobody knows whether its bytes are there.
-pub fn a_reference_is_refused<F: Fixture>(fixture: &F) {
-    let memory = fixture.memory(ID);
-    memory.add(picture(1)).unwrap();
-    let reference = MediaReference { sha256: Sha256([7; 32]), size: 30_000, picture: None };
-    let refers = Media { source: Source::Reference(reference), ..Media::url("") };
-    let message = Message::user([Part::Image(refers)]);
-    let mut batch = vec![Message::user("hi"), message.clone()];
-    let error = memory.append(&mut batch, None).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Invalid);
-    assert!(error.to_string().contains("message 1 of the batch"), "{error}");
-    assert_eq!(batch.len(), 2);
-    memory.refuses(&Append::new([message]), ErrorKind::Invalid);
-    assert!(memory.all().unwrap().messages().eq([&picture(1)]));
 }

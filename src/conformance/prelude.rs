@@ -26,9 +26,6 @@ pub(super) const ID: &str = "conformance:user:conversation";
 /// The last position that a signed integer can hold.
 pub(super) const FAR: u64 = i64::MAX as u64;
 
-/// A server's clock may differ from this one by so much.
-pub(super) const TOLERANCE: Duration = Duration::from_secs(2);
-
 #[rustfmt::skip]
 const HOSTILE_IDS: &[&str] = &[
     "", " ", "  ", "a", "A", "a ", " a", // blanks
@@ -110,7 +107,7 @@ pub(super) fn at_once<F: Fixture, T: Send>(
             })
         };
         let threads: Vec<_> = (0..threads as u64).map(start).collect();
-        threads.into_iter().map(|thread| thread.join().expect("a thread succeeds")).collect()
+        threads.into_iter().map(|thread| thread.join().expect("a thread should succeed")).collect()
     })
 }
 
@@ -180,14 +177,14 @@ pub(super) fn instructed<F: Fixture>(fixture: &F, range: Range<u64>) -> Memory {
 /// Returns a store and the memory in it that the test is about.
 pub(super) fn opened<F: StoreFixture>(fixture: &F) -> (Arc<dyn ChatMemoryStore>, Memory) {
     let store = fixture.store();
-    let memory = store.memory(ID.into()).expect("a memory can be asked for");
+    let memory = store.memory(ID.into()).expect("a store should give its memory");
     (store, memory)
 }
 
 /// Creates the conversations under these ids, each with one record.
 pub(super) fn create(store: &dyn ChatMemoryStore, ids: impl IntoIterator<Item: Into<MemoryId>>) {
     for id in ids {
-        store.memory(id.into()).expect("a memory can be asked for").says(0..1);
+        store.memory(id.into()).expect("a store should give its memory").says(0..1);
     }
 }
 
@@ -196,48 +193,50 @@ pub(super) trait Scene: ChatMemory {
     /// Appends the messages with these numbers.
     #[track_caller]
     fn says(&self, numbers: Range<u64>) -> &Self {
-        self.add_all(numbers.map(numbered)).expect("an append succeeds");
+        self.add_all(numbers.map(numbered)).expect("an append should succeed");
         self
     }
 
     /// Appends a system message.
     #[track_caller]
     fn told(&self, text: &str) -> &Self {
-        self.add(Message::system(text)).expect("an append succeeds");
+        self.add(Message::system(text)).expect("an append should succeed");
         self
     }
 
     /// Evicts the records before a position, and asserts how many there were.
     #[track_caller]
     fn evicts(&self, before: u64, gone: u64) -> &Self {
-        assert_eq!(self.evict(before).expect("an eviction succeeds"), gone);
+        assert_eq!(self.evict(before).expect("an eviction should succeed"), gone);
         self
     }
 
     #[track_caller]
     fn clears(&self) -> &Self {
-        self.clear().expect("a clear succeeds");
+        self.clear().expect("a clear should succeed");
         self
     }
 
     /// Writes a slot, whatever is there.
     #[track_caller]
     fn writes(&self, name: &str, content: &str) -> SlotVersion {
-        self.set_slot(name, content, Any).expect("a slot is written")
+        self.set_slot(name, content, Any).expect("a write of a slot should succeed")
     }
 
     /// Removes a slot, whatever is there.
     #[track_caller]
     fn removes(&self, name: &str) -> &Self {
-        self.remove_slot(name, Any).expect("a slot is removed");
+        self.remove_slot(name, Any).expect("a removal of a slot should succeed");
         self
     }
 
-    /// Makes an append that must succeed, and asserts that it takes the messages.
+    /// Makes an append that must succeed, and asserts that it takes the messages and nothing else.
     #[track_caller]
     fn done(&self, mut append: Append) -> Appended {
-        let appended = self.append_with(&mut append).expect("an append succeeds");
-        assert!(append.messages.is_empty(), "the messages are taken");
+        let before = append.clone();
+        let appended = self.append_with(&mut append).expect("an append should succeed");
+        assert!(append.messages.is_empty(), "an append should take the messages");
+        keeps_the_rest(&append, &before);
         appended
     }
 
@@ -246,6 +245,7 @@ pub(super) trait Scene: ChatMemory {
     fn appends(&self, append: Append, positions: Range<u64>) -> &Self {
         let appended = self.done(append);
         assert_eq!((&appended.positions, appended.repeated), (&positions, false), "{appended:?}");
+        assert_eq!(appended.recognised, self.limits().recognises_ids(), "{appended:?}");
         self
     }
 
@@ -254,7 +254,8 @@ pub(super) trait Scene: ChatMemory {
     fn repeats(&self, append: Append, positions: Range<u64>) -> Appended {
         let id = append.id.clone();
         let appended = self.done(append);
-        assert!(appended.repeated && appended.recognised, "{id:?} is repeated: {appended:?}");
+        let is_known = appended.repeated && appended.recognised;
+        assert!(is_known, "{id:?} should be recognised: {appended:?}");
         assert_eq!(appended.positions, positions, "{id:?}");
         appended
     }
@@ -264,11 +265,9 @@ pub(super) trait Scene: ChatMemory {
     #[track_caller]
     fn refused(&self, before: &Append) -> Error {
         let mut append = before.clone();
-        let error = self.append_with(&mut append).expect_err("the append is refused");
-        assert_eq!(append.messages, before.messages, "the messages stay with the caller");
-        assert_eq!((&append.id, &append.slots), (&before.id, &before.slots));
-        assert_eq!((append.expected, append.since), (before.expected, before.since));
-        assert_eq!((&append.times, append.active), (&before.times, before.active));
+        let error = self.append_with(&mut append).expect_err("the append should be refused");
+        assert_eq!(append.messages, before.messages, "the messages should stay with the caller");
+        keeps_the_rest(&append, before);
         error
     }
 
@@ -282,20 +281,20 @@ pub(super) trait Scene: ChatMemory {
     /// Reads everything but slots.
     #[track_caller]
     fn whole(&self) -> Snapshot {
-        self.read(None, usize::MAX).expect("a read succeeds")
+        self.read(None, usize::MAX).expect("a read should succeed")
     }
 
     /// Asserts that these slots are listed, and no others.
     #[track_caller]
     fn lists(&self, names: &[&str]) -> &Self {
-        let slots = self.slots().expect("slots are listed");
-        assert!(slots.iter().map(|(name, _)| name).eq(names), "{slots:?} are not {names:?}");
+        let slots = self.slots().expect("slots should be listed");
+        assert!(slots.iter().map(|(name, _)| name).eq(names), "{slots:?} should be {names:?}");
         self
     }
 
     #[track_caller]
     fn version(&self, name: &str) -> Option<SlotVersion> {
-        self.slot(name).expect("a slot is read").map(|slot| slot.version())
+        self.slot(name).expect("a read of a slot should succeed").map(|slot| slot.version())
     }
 
     /// Asserts that the memory has messages with the texts `range` at the positions `range`, and
@@ -318,13 +317,21 @@ pub(super) trait Scene: ChatMemory {
     /// Asserts that these messages stand at these positions.
     #[track_caller]
     fn has_at(&self, at: Range<u64>, messages: &[Message]) {
-        let found = self.read(Some(at.end), messages.len()).expect("a read succeeds").records;
+        let found = self.read(Some(at.end), messages.len()).expect("a read should succeed").records;
         assert!(found.iter().map(|record| record.position()).eq(at.clone()), "{at:?}");
         assert!(found.messages().eq(messages), "other messages are at {at:?}");
     }
 }
 
 impl<M: ChatMemory + ?Sized> Scene for M {}
+
+/// Asserts that an append is as it was before, but for its messages.
+#[track_caller]
+fn keeps_the_rest(append: &Append, before: &Append) {
+    assert_eq!((&append.id, &append.slots), (&before.id, &before.slots));
+    assert_eq!((append.expected, append.since), (before.expected, before.since));
+    assert_eq!((&append.times, append.active), (&before.times, before.active));
+}
 
 #[track_caller]
 fn is_whole(snapshot: &Snapshot, range: Range<u64>) {
@@ -370,12 +377,13 @@ pub(super) fn long_ago(i: u64) -> SystemTime {
 #[track_caller]
 pub(super) fn batches(rows: &[(u64, String)], size: usize) -> HashMap<String, u64> {
     let mut found: HashMap<String, u64> = HashMap::new();
+    let first = rows.first().map_or(0, |row| row.0);
     for (i, batch) in rows.chunks(size).enumerate() {
         let writer = batch[0].1.split(' ').next().unwrap().to_owned();
         let count = found.entry(writer.clone()).or_default();
         let texts = (0..size).map(|k| format!("{writer} {count} {k}"));
-        let whole: Vec<_> = ((i * size) as u64..).zip(texts).collect();
-        assert_eq!(batch, whole, "batches are whole, in order and without gaps");
+        let whole: Vec<_> = (first + (i * size) as u64..).zip(texts).collect();
+        assert_eq!(batch, whole, "batches should be whole, in order and without gaps");
         *count += 1;
     }
     found
@@ -396,7 +404,7 @@ pub(super) fn paged<T: PartialEq>(n: usize, mut page: impl FnMut(Option<&T>) -> 
         let page = page(all.last());
         assert!(page.len() <= n, "{} in a page of {n}", page.len());
         let goes_on = all.last().is_none_or(|last| !page.contains(last));
-        assert!(goes_on, "a page begins behind the place from which it goes on");
+        assert!(goes_on, "a page should begin behind the place from which it goes on");
         let is_last = page.len() < n;
         all.extend(page);
         assert!(all.len() < 10_000, "the list has no end");
@@ -406,10 +414,18 @@ pub(super) fn paged<T: PartialEq>(n: usize, mut page: impl FnMut(Option<&T>) -> 
     }
 }
 
-/// Waits until the clock has advanced by more than any backend's rounding.
-pub(super) fn later() -> SystemTime {
-    thread::sleep(Duration::from_millis(5));
+/// Returns the time after what was appended and before what will be, by the clock of the backend.
+pub(super) fn later<F: Fixture>() -> SystemTime {
+    thread::sleep(F::CLOCK_SKEW);
     let now = SystemTime::now();
-    thread::sleep(Duration::from_millis(5));
+    thread::sleep(F::CLOCK_SKEW);
     now
+}
+
+/// Asserts that this is the time of an append that was made since `before`, within some seconds.
+#[track_caller]
+pub(super) fn is_of_now<F: Fixture>(at: SystemTime, before: SystemTime) {
+    let tolerance = F::CLOCK_SKEW + Duration::from_secs(2);
+    let now = before - tolerance..=SystemTime::now() + tolerance;
+    assert!(now.contains(&at), "{at:?} should be in {now:?}");
 }

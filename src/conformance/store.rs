@@ -10,13 +10,15 @@ use crate::store::ChatMemoryStore;
 
 #[track_caller]
 fn ids(store: &dyn ChatMemoryStore, n: usize) -> Vec<MemoryId> {
-    paged(n, |after| store.ids(after, n).expect("ids are listed"))
+    paged(n, |after| store.ids(after, n).expect("ids should be listed"))
 }
 
 #[track_caller]
 fn unique(ids: &[MemoryId]) -> HashSet<MemoryId> {
-    let unique: HashSet<_> = ids.iter().cloned().collect();
-    assert_eq!(unique.len(), ids.len(), "an id is listed twice");
+    let mut unique = HashSet::new();
+    for id in ids {
+        assert!(unique.insert(id.clone()), "{id:?} is listed twice");
+    }
     unique
 }
 
@@ -52,11 +54,6 @@ pub fn two_memories_for_one_id_are_one_conversation<F: StoreFixture>(fixture: &F
     create(&*store, ["other"]);
     one.holds(2..6).clears();
     two.holds_under(None, 6..6);
-}
-
-/// A memory knows its id.
-pub fn a_memory_knows_its_id<F: StoreFixture>(fixture: &F) {
-    assert_eq!(opened(fixture).1.id().as_str(), ID);
 }
 
 /// Ids are paged, in a fixed order, and each is listed once.
@@ -108,13 +105,15 @@ pub fn hostile_ids_are_listed_as_they_are<F: StoreFixture>(fixture: &F) {
     let store = fixture.store();
     let (expected, others) = hostile_ids(fixture);
     for id in others {
-        let refused = store.memory(id.as_str().into()).unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Invalid, "{id:?}: {refused}");
+        let kind = store.memory(id.as_str().into()).err().map(|error| error.kind());
+        assert_eq!(kind, Some(ErrorKind::Invalid), "{id:?} should be refused");
     }
     let expected: HashSet<_> = expected.into_iter().map(MemoryId::from).collect();
     create(&*store, expected.clone());
     for n in [1, 10, 1000] {
-        assert_eq!(unique(&ids(&*store, n)), expected);
+        let listed = unique(&ids(&*store, n));
+        let other = expected.symmetric_difference(&listed).next();
+        assert_eq!(other, None, "this id is not listed, or not one of those that are there");
     }
     for (i, id) in expected.iter().enumerate() {
         assert!(store.delete(id).unwrap(), "{id:?}");
@@ -168,7 +167,7 @@ pub fn a_purge_deletes_what_is_inactive_and_no_other<F: StoreFixture>(fixture: &
         memory(&name).says(0..3);
     }
     memory("old and spoken to").says(0..1);
-    let then = later();
+    let then = later::<F>();
     memory("old and new").says(3..4);
     memory("old and spoken to").told("Be brief.");
     memory("new").says(0..1);
@@ -195,7 +194,7 @@ pub fn a_purge_takes_nothing_that_is_appended_meanwhile<F: StoreFixture>(fixture
     let store = fixture.store();
     let old = |id: String| {
         create(&*store, [id.as_str()]);
-        (store.memory(id.into()).unwrap(), later())
+        (store.memory(id.into()).unwrap(), later::<F>())
     };
     for round in 0..20 {
         let (memory, then) = old(format!("{ID}:{round}"));

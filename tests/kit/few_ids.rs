@@ -1,10 +1,13 @@
 //! A store that makes a name of each id, and can't hold any text as one.
 
+use std::process::Command;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use memory_prompt::conformance::{Fixture, StoreFixture, store};
 use memory_prompt::memory::MemoryId;
+use memory_prompt::record::Incarnation;
+use memory_prompt::store::Info;
 use memory_prompt::{ChatMemory, ChatMemoryStore, Error, ErrorKind, InMemoryStore, Result};
 
 /// Whether an id can be a name.
@@ -38,6 +41,18 @@ impl ChatMemoryStore for Names {
     fn purge_inactive(&self, older_than: SystemTime) -> Result<u64> {
         self.held.purge_inactive(older_than)
     }
+
+    fn info(&self, id: &MemoryId) -> Result<Option<Info>> {
+        self.held.info(id)
+    }
+
+    fn delete_prefix(&self, prefix: &str) -> Result<u64> {
+        self.held.delete_prefix(prefix)
+    }
+
+    fn restore(&self, id: &MemoryId, start: u64, incarnation: Option<Incarnation>) -> Result<()> {
+        self.held.restore(id, start, incarnation)
+    }
 }
 
 /// Its `REFUSES` says whether the store does what its fixture says.
@@ -64,11 +79,25 @@ impl<const REFUSES: bool> StoreFixture for Place<REFUSES> {
 
 // The contract lets a store refuse an id that it can't hold. The kit asked each for all of them, so
 // such a store kept the contract and could not pass.
-memory_prompt::conformance!(of_few_ids: Place<true>, [memory, store]);
+memory_prompt::conformance!(of_few_ids: Place<true>, [memory, store, moving]);
 
 /// An id that the fixture calls none must be refused, or the fixture hides what is wrong.
 #[test]
-#[should_panic(expected = "called `Result::unwrap_err()` on an `Ok` value")]
+#[should_panic(expected = "should be refused")]
 fn an_id_that_is_not_taken_must_be_refused() {
     store::hostile_ids_are_listed_as_they_are(&Place::<false>::new());
+}
+
+/// `1_000` was no number, and counted as the default without a word.
+#[test]
+fn a_number_of_cases_that_is_none_is_an_error() {
+    let law = "few_ids::of_few_ids::any_list_of_operations_gives_what_a_list_gives";
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([law, "--exact"]).env("MEMORY_PROMPT_CASES", "1_000");
+    let output = command.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        !output.status.success() && said.contains("MEMORY_PROMPT_CASES is \"1_000\""),
+        "{said}"
+    );
 }

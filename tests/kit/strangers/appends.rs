@@ -2,8 +2,9 @@
 
 use std::mem;
 
-use memory_prompt::Message;
-use memory_prompt::memory::Append;
+use memory_prompt::memory::{Append, Limits};
+use memory_prompt::message::{AiMessage, AiPart};
+use memory_prompt::{Error, ErrorKind, Message, ToolCall};
 
 use super::shelf::{Strange, conflict};
 use super::{any_law, laws, otherwise, pause, rewritten};
@@ -13,6 +14,23 @@ fn said(fault: &'static str, kept: impl Fn(&str) -> String + Send + Sync + 'stat
     otherwise(fault, move |_, append| {
         append.messages.iter_mut().for_each(|it| *it = rewritten(it, &kept));
     })
+}
+
+/// The limits of a backend whose items have 400 KB, and whose slots a length of 32 bits.
+fn limits() -> Limits {
+    Limits::default().with_message(400_000).with_slot(u32::MAX as usize).with_ids(64)
+}
+
+/// The laws asked each memory for a message of a megabyte, and for a slot as large as it allows.
+#[test]
+fn a_memory_may_have_small_and_large_limits() {
+    let honest = Strange::of("none").limits(limits()).append(|book, append| {
+        if append.messages.iter().any(|it| it.text().len() > 399_000) {
+            return Err(Error::new(ErrorKind::Invalid, "append", "a message is too large"));
+        }
+        book.write(append)
+    });
+    laws(["memory::a_message_of_10_megabytes", "slots::a_slot_holds_any_bytes"]).hold(honest);
 }
 
 #[test]
@@ -38,13 +56,77 @@ fn laws_find_strange_appends() {
     .find([otherwise("the expected end is passed over", |_, append| append.expected = None)]);
 
     laws([
-        "memory::positions_are_never_used_again_after_clear",
+        "memory::clearing_forgets_everything",
         "memory::any_list_of_operations_gives_what_a_list_gives",
     ])
     .find([
         // "Everything is forgotten", so why not the counter.
         Strange::of("clear sets the positions back").cleared(|it, _| it.end = 0),
     ]);
+
+    laws(["memory::an_append_at_another_position_changes_nothing"]).find([
+        // It is no record, so it goes another way, and that one does not ask for the end.
+        otherwise("a system message alone is set in spite of a conflict", |_, append| {
+            let is_alone =
+                !append.messages.is_empty() && append.messages.iter().all(Message::is_system);
+            append.expected = append.expected.filter(|_| !is_alone);
+        }),
+    ]);
+
+    laws([
+        "memory::the_same_system_message_changes_nothing_and_another_replaces_it",
+        "memory::every_kind_of_message_comes_back_as_it_was",
+    ])
+    .find([otherwise("the system message is its text", |_, append| {
+        for message in append.messages.iter_mut().filter(|it| it.is_system()) {
+            *message = Message::system(message.text());
+        }
+    })]);
+
+    laws(["memory::every_kind_of_message_comes_back_as_it_was"]).find([
+        // `id`, `name`, `arguments`.
+        otherwise("a call has three columns", |_, append| {
+            for message in append.messages.iter_mut().filter(|it| it.has_tool_calls()) {
+                let plain = |part: &AiPart| match part {
+                    AiPart::ToolCall(it) => {
+                        ToolCall::new(it.id.as_str(), it.name.as_str(), it.arguments.as_str())
+                            .into()
+                    }
+                    part => part.clone(),
+                };
+                let asks = message.as_ai().unwrap();
+                let mut copy = AiMessage::from_parts(asks.parts().iter().map(plain));
+                for (key, value) in asks.attributes() {
+                    copy = copy.with_attribute(key, value.clone());
+                }
+                *message = copy.into();
+            }
+        }),
+    ]);
+
+    laws(["memory::a_reference_is_refused"]).find([otherwise(
+        "a reference is left out",
+        |_, append| {
+            append.messages.retain(|it| !it.has_references());
+        },
+    )]);
+
+    laws([
+        "ids::the_same_id_again_changes_nothing",
+        "slots::a_slot_is_written_replaced_and_removed",
+    ])
+    .find([
+        // It goes into another thread.
+        Strange::of("an append is taken whole").append(|book, append| {
+            let mut taken = mem::take(append);
+            book.write(&mut taken).inspect_err(|_| *append = taken)
+        }),
+    ]);
+
+    laws(["memory::a_message_of_10_megabytes"]).find([said("a message has 400 KB", |text| {
+        text.char_indices().take_while(|(at, _)| *at < 399_900).map(|it| it.1).collect()
+    })
+    .limits(limits())]);
 
     laws(["memory::batches_of_8_writers_stay_contiguous_and_none_is_lost"]).find([
         // Without a transaction: each message stands, but not side by side.

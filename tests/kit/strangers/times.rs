@@ -1,11 +1,14 @@
 //! Faults in times and in what is activity.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use memory_prompt::conformance::{Fixture, StoreFixture};
 use memory_prompt::memory::{Append, Limits};
 use memory_prompt::record::Records;
+use memory_prompt::{ChatMemory, ChatMemoryStore};
 
-use super::shelf::{Book, Strange, now, rows};
+use super::shelf::{Book, Shelf, Strange, now, rows};
 use super::{any_law, laws, otherwise};
 
 /// A memory that reads other times.
@@ -156,3 +159,29 @@ fn a_law_finds_each_other_strange_time() {
         }),
     ]);
 }
+
+/// A store whose clock is ahead by 20 ms, as its fixture says.
+struct Ahead(Shelf);
+
+impl Fixture for Ahead {
+    const BACKEND: &'static str = "ahead";
+    const CLOCK_SKEW: Duration = Duration::from_millis(30);
+    fn new() -> Self {
+        Self(Shelf::new(Arc::new(otherwise("its clock is ahead", |_, append| {
+            let now = Some(now() + Duration::from_millis(20)).filter(|_| !append.is_empty());
+            append.active = append.active.or(now);
+        }))))
+    }
+    fn memory(&self, id: &str) -> Arc<dyn ChatMemory> {
+        self.0.memory(id.into()).unwrap()
+    }
+}
+
+impl StoreFixture for Ahead {
+    fn store(&self) -> Arc<dyn ChatMemoryStore> {
+        Arc::new(self.0.clone())
+    }
+}
+
+// A purge was said to leave what a server in another room had dated a little later.
+memory_prompt::conformance!(clock_ahead: Ahead, [store]);
