@@ -12,19 +12,20 @@ use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
-use memory_prompt::memory::MemoryId;
+use memory_prompt::memory::{Append, MemoryId};
 use memory_prompt::record::Snapshot;
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, DefaultChatMemory, Error, ErrorKind, MemoryPrompt, Message, Result,
 };
 use serde::{Deserialize, Serialize};
 
-/// One line of the file. A batch is one line, so that it is there whole or not at all.
+/// One line of the file. A batch is one line with its time, so that it is there whole or not at all.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Line {
-    Append(Vec<Message>),
+    Append(SystemTime, Vec<Message>),
     Evict(u64),
     Clear,
 }
@@ -38,9 +39,9 @@ struct JsonLinesMemory {
 }
 
 impl JsonLinesMemory {
-    fn open(path: impl AsRef<Path>) -> Result<Self> {
+    fn open(path: impl AsRef<Path>, id: &str) -> Result<Self> {
         let path = path.as_ref().to_owned();
-        let held = DefaultChatMemory::with_id(path.display().to_string());
+        let held = DefaultChatMemory::with_id(id);
         let failed = |error| storage("open", &path, error);
         let mut file = OpenOptions::new()
             .read(true)
@@ -59,7 +60,7 @@ impl JsonLinesMemory {
             match serde_json::from_slice(&line)
                 .map_err(|error| storage("open", &path, error.into()))?
             {
-                Line::Append(messages) => _ = held.add_all(messages)?,
+                Line::Append(at, messages) => _ = held.append_with(&mut said(at, messages))?,
                 Line::Evict(before) => _ = held.evict(before)?,
                 Line::Clear => held.clear()?,
             }
@@ -95,14 +96,16 @@ impl ChatMemory for JsonLinesMemory {
 
     fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>> {
         let mut file = self.lock();
-        // An append of nothing at the expected place finds a conflict before anything is written.
+        // What would be refused is refused before anything is written: an append of nothing at the
+        // expected place finds a conflict.
         self.held.append(&mut Vec::new(), expected)?;
-        let line = Line::Append(std::mem::take(batch));
-        let logged = self.log(&mut file, "append", &line);
-        if let Line::Append(messages) = line {
-            *batch = messages;
+        if batch.iter().any(Message::has_references) {
+            let text = "a message has a reference in the place of media";
+            return Err(Error::new(ErrorKind::Invalid, "append", text));
         }
-        logged.and_then(|()| self.held.append(batch, expected))
+        let at = SystemTime::now();
+        self.log(&mut file, "append", &Line::Append(at, batch.clone()))?;
+        Ok(self.held.append_with(&mut said(at, std::mem::take(batch)))?.positions)
     }
 
     fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
@@ -122,14 +125,20 @@ impl ChatMemory for JsonLinesMemory {
     }
 }
 
+/// Returns the append of messages that were all said at this time.
+fn said(at: SystemTime, messages: Vec<Message>) -> Append {
+    let times = vec![at; messages.len()];
+    Append::new(messages).with_times(times)
+}
+
 fn storage(operation: &'static str, path: &Path, error: std::io::Error) -> Error {
     let text = format!("{} can't be used", path.display());
     Error::new(ErrorKind::Storage, operation, text).with_source(error)
 }
 
 fn main() -> Result<()> {
-    let path = std::env::temp_dir().join("memory-prompt-example.jsonl");
-    let mut prompt = MemoryPrompt::new(JsonLinesMemory::open(&path)?).max_messages(4);
+    let path = std::env::temp_dir().join("memory-prompt-visits.jsonl");
+    let mut prompt = MemoryPrompt::new(JsonLinesMemory::open(&path, "visits")?).max_messages(4);
     let visits = prompt.memory().len()? / 2 + 1;
     prompt.add(Message::user(format!("This is visit {visits}.")))?;
     prompt.add(Message::ai(format!("Welcome for the {visits}. time!")))?;
@@ -138,4 +147,59 @@ fn main() -> Result<()> {
     }
     println!("\n{} holds {} messages", path.display(), prompt.memory().len()?);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // a test that panics has failed
+
+    use std::collections::HashMap;
+    use std::sync::Arc;
+
+    use memory_prompt::conformance::Fixture;
+
+    use super::*;
+
+    /// A folder of its own, and what is open in it.
+    struct Folder(PathBuf, Mutex<HashMap<String, Arc<JsonLinesMemory>>>);
+
+    impl Fixture for Folder {
+        const BACKEND: &'static str = "JSON lines";
+
+        fn new() -> Self {
+            let folder = std::env::temp_dir().join(MemoryId::random().as_str());
+            std::fs::create_dir(&folder).unwrap();
+            Self(folder, Mutex::default())
+        }
+
+        fn memory(&self, id: &str) -> Arc<dyn ChatMemory> {
+            let mut open = self.1.lock().unwrap();
+            let path = self.0.join(open.len().to_string());
+            let opened = || Arc::new(JsonLinesMemory::open(path, id).unwrap());
+            Arc::clone(open.entry(id.to_owned()).or_insert_with(opened)) as _
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            std::fs::remove_dir_all(&self.0).unwrap();
+        }
+    }
+
+    memory_prompt::conformance!(json_lines: Folder, [memory]);
+
+    /// What was read again had the time at which the file was opened.
+    #[test]
+    fn what_is_read_again_keeps_its_times() {
+        let folder = Folder::new();
+        let open = || JsonLinesMemory::open(folder.0.join("0"), "a").unwrap();
+        let times = |memory: &JsonLinesMemory| -> Vec<_> {
+            memory.all().unwrap().iter().map(|it| it.appended_at()).collect()
+        };
+        let memory = open();
+        memory.add(Message::user("hi")).unwrap();
+        let before = times(&memory);
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        assert_eq!(times(&open()), before);
+    }
 }

@@ -1,4 +1,4 @@
-//! Implements a store of your own with everything: ids of appends, slots, times.
+//! Implements a memory of your own with everything: ids of appends, slots, times.
 //!
 //! Run it with `cargo run --example own_slots --features conformance`, and its tests with
 //! `cargo test --example own_slots --features conformance`. `own_backend.rs` has the five methods
@@ -126,8 +126,7 @@ impl ChatMemory for MapMemory {
         append.check(&self.limits())?;
         self.with(|map, id| {
             let none = Conversation::default();
-            let there = map.get(id);
-            let found = there.unwrap_or(&none);
+            let found = map.get(id).unwrap_or(&none);
             let known = found.ids.iter().find(|known| append.id.as_ref() == Some(&known.0));
             if let Some((_, first)) = known {
                 append.messages.clear();
@@ -135,11 +134,8 @@ impl ChatMemory for MapMemory {
                 again.repeated = true;
                 return Ok(again);
             }
-            if there.is_none() {
-                append.check_on_nothing()?;
-            }
             found.check(append)?;
-            if append.is_empty() || there.is_none() && !append.creates() {
+            if append.is_empty() || !map.contains_key(id) && !append.creates() {
                 let mut nothing = Appended::new(found.end..found.end);
                 nothing.recognised = true;
                 return Ok(nothing);
