@@ -1,4 +1,5 @@
 //! A chat with two tools, one of which waits for a person; killed, it goes on where it was.
+//! Run it with `cargo run --example approval --features sqlite`.
 
 use std::{env::temp_dir, error::Error, io::stdin, time::Duration};
 
