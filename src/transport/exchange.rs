@@ -278,7 +278,8 @@ impl<'a, 'b> Exchange<'a, 'b> {
         let pause = after.unwrap_or_else(|| again::pause(self.tries));
         let at = now.checked_add(pause);
         let is_in_time = self.until.is_none_or(|until| at.is_some_and(|at| at < until));
-        let is_left = self.tries < settings.retries && pause <= settings.longest_wait;
+        let is_soon = after.is_none_or(|after| after <= settings.longest_wait);
+        let is_left = self.tries < settings.retries && is_soon;
         if may && is_left && is_in_time {
             self.tries += 1;
             self.state = State::Pausing;

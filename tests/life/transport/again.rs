@@ -95,6 +95,17 @@ fn who_is_to_wait_too_long_is_told_so_at_once() {
     assert_eq!(code, "rate_limit_exceeded");
 }
 
+/// The pauses of the transport itself counted as if a server had asked for them: nothing was sent
+/// again.
+#[test]
+fn the_longest_wait_is_about_what_a_server_asks() {
+    let stub = Stub::start();
+    let chat = chat(to(&stub, Provider::OpenAi).longest_wait(Duration::ZERO));
+    stub.then([Fault::Status(503, vec![]), Fault::None]);
+    chat.say("hi").unwrap();
+    assert_eq!(stub.asked().len(), 2);
+}
+
 /// Google sends no `retry-after`: the time to wait stands in its error, where nobody looked. It was
 /// asked again after half a second and after one, in vain, and its caller was not told.
 #[test]
