@@ -200,7 +200,7 @@ impl Transport {
             headers: HeaderMap::new(),
             connect: Duration::from_secs(10),
             first_byte: Duration::from_secs(300),
-            stall: Duration::from_secs(60),
+            stall: Duration::from_secs(300),
             total: None,
             retries: 2,
             longest_wait: Duration::from_secs(60),
@@ -360,9 +360,10 @@ impl Transport {
         self.changed()
     }
 
-    /// Sets how long an answer may pause before it is given up; a minute unless set. A comment that
-    /// shows that the server is still working counts as data, so an answer may take longer than any
-    /// time except the [total](Self::total_timeout).
+    /// Sets how long an answer may pause before it is given up; 5 minutes unless set, since Ollama,
+    /// Gemini and some gateways send the arguments of a call only when they are complete. A comment
+    /// that shows that the server is still working counts as data, so an answer may take longer
+    /// than any time except the [total](Self::total_timeout).
     #[must_use]
     pub fn stall_timeout(mut self, timeout: Duration) -> Self {
         self.stall = timeout;
@@ -558,5 +559,19 @@ impl fmt::Debug for Transport {
             .field("stream", &self.stream)
             .field("retries", &self.retries)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Transport;
+    use crate::provider::Provider;
+
+    /// Ollama sends the arguments of a call minutes after the first event, and healthy answers were
+    /// given up.
+    #[test]
+    fn an_answer_may_pause_for_as_long_as_it_may_take_to_begin() {
+        let model = Transport::new(Provider::Ollama, "m");
+        assert!(model.stall >= model.first_byte);
     }
 }

@@ -18,6 +18,9 @@ use crate::wire::{self, Answer, refused_with};
 /// The most bytes that are read of an error: its code is near the beginning.
 const ERROR_LIMIT: usize = 64 << 10;
 
+/// How long the body of an error may take.
+const ERROR_TIME: Duration = Duration::from_secs(60);
+
 const TIME_IS_UP: &str = "the time for the whole of it is up";
 
 /// What an exchange wants from the code that does its I/O. A deadline of `None` never passes.
@@ -155,7 +158,7 @@ impl<'a, 'b> Exchange<'a, 'b> {
 
     fn headed(&mut self, now: Instant) -> Result<Want, Failed> {
         let Transport { stall, first_byte, .. } = *self.transport;
-        let mut until = now.checked_add(stall);
+        let mut until = now.checked_add(stall.min(ERROR_TIME));
         self.state = match self.head.status {
             // Many servers send the head at once, before the model begins.
             200..300 => {
