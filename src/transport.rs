@@ -51,7 +51,7 @@
 //! A request is retried if it was answered with 408, 409, 425, 429 or 5xx, or with an error of that
 //! kind in a body of status 200, or if it was never sent: up to [two times](Transport::retries),
 //! after an exponential backoff, or after the time that the server asks for in `retry-after`, or
-//! Google in its error. A request that may have been answered is
+//! Google in an error with such a status. A request that may have been answered is
 //! [not](Transport::repeat_unanswered) retried: if the connection breaks or the time is up after it
 //! was sent, or a server reports a timeout (504, 520, 524, `timeout_error`, `DEADLINE_EXCEEDED`).
 //! Nor is one whose answer was already partly shown.
@@ -61,7 +61,7 @@
 //! | kind | cause |
 //! |---|---|
 //! | [`Refused`](ErrorKind::Refused) | the server answered with an error, or a redirect; with its status and code |
-//! | [`Unanswered`](ErrorKind::Unanswered) | it could not be reached, or nothing came |
+//! | [`Unanswered`](ErrorKind::Unanswered) | it could not be reached, or nothing came; or [your client](Transport::over) followed a redirect |
 //! | [`Unfinished`](ErrorKind::Unfinished) | the answer broke off or stopped coming |
 //! | [`Codec`](ErrorKind::Codec) | the response is not an answer: not JSON, or a web page |
 //! | [`Invalid`](ErrorKind::Invalid) | the request can't be written, or the prompt is for another provider |
@@ -373,7 +373,7 @@ impl Transport {
     /// Sets how long an answer may take in total, including [retries](self#retries); there is no
     /// such limit unless set. No retry is made whose pause would end later. An answer that was not
     /// complete by then is [`Unfinished`](ErrorKind::Unfinished), and [kept](Self::keep_broken)
-    /// like any other.
+    /// like any other; a request without a response is [`Unanswered`](ErrorKind::Unanswered).
     ///
     /// ```
     /// use std::time::Duration;
