@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::provider::{Format, Server};
 
-/// Returns the given address without spaces and slashes at its ends.
+/// Returns the given address without spaces at its ends.
 ///
 /// An address without `http://` is accepted only for Ollama, whose variable holds a host and a
 /// port, often the one that the server itself listens on.
@@ -31,10 +31,11 @@ fn invalid(what: &str) -> Error {
 }
 
 fn ollama_host(host: &str) -> String {
+    let (host, path) = host.split_at(host.find('/').unwrap_or(host.len()));
     let host = host.replacen("0.0.0.0", "127.0.0.1", 1);
     let host = if host.starts_with(':') { format!("127.0.0.1{host}") } else { host };
     let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    if has_port { format!("http://{host}") } else { format!("http://{host}:11434") }
+    format!("http://{host}{}{path}", if has_port { "" } else { ":11434" })
 }
 
 /// Returns the address of a request, for the given base address.
@@ -100,10 +101,13 @@ mod tests {
             assert_eq!(url(Provider::Gemini, base).unwrap(), gemini);
         }
         assert_eq!(url(Provider::Gemini, "https://h/v1").unwrap(), gemini.replace("v1beta", "v1"));
-        for base in ["h", "h:11434", "http://h:11434/"] {
+        for base in ["h", "h/", "h:11434", "h:11434/", "http://h:11434/"] {
             assert_eq!(url(Provider::Ollama, base).unwrap(), "http://h:11434/api/chat");
         }
-        assert_eq!(url(Provider::Ollama, "0.0.0.0").unwrap(), "http://127.0.0.1:11434/api/chat");
+        for base in ["0.0.0.0", "0.0.0.0/", ":11434/"] {
+            assert_eq!(url(Provider::Ollama, base).unwrap(), "http://127.0.0.1:11434/api/chat");
+        }
+        assert_eq!(url(Provider::Ollama, "h/local").unwrap(), "http://h:11434/local/api/chat");
         assert_eq!(
             url(Provider::Groq, "https://api.groq.com").unwrap(),
             "https://api.groq.com/openai/v1/chat/completions"
