@@ -187,6 +187,8 @@ pub use any::Stream;
 pub use event::Event;
 pub use frames::{Frames, Texts};
 pub use json::Json;
+#[cfg(any(feature = "reqwest", feature = "ureq"))]
+pub(crate) use json::{is_json, without_mark};
 pub use losses::Loss;
 pub use metadata::{Citation, Metadata};
 #[cfg(any(feature = "reqwest", feature = "ureq"))]

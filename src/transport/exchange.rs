@@ -5,7 +5,6 @@ use std::mem::replace;
 use std::time::{Duration, Instant, SystemTime};
 
 use http::HeaderMap;
-use serde::de::IgnoredAny;
 
 use super::again::{self, Again, Failed, stopped, unfinished};
 use super::reading::{LIMIT, Reading, too_long};
@@ -13,7 +12,7 @@ use super::{OPERATION, RetryAfter, Transport};
 use crate::conversation::Asking;
 use crate::error::{Error, ErrorKind};
 use crate::provider::Format;
-use crate::wire::{self, Answer, refused_with};
+use crate::wire::{self, Answer, is_json, refused_with, without_mark};
 
 /// The most bytes that are read of an error: its code is near the beginning.
 const ERROR_LIMIT: usize = 64 << 10;
@@ -219,7 +218,7 @@ impl<'a, 'b> Exchange<'a, 'b> {
 
     fn document(&self, body: &[u8]) -> Result<Want, Failed> {
         let text = String::from_utf8_lossy(body); // an invalid byte costs one character
-        let answer = wire::answer(self.transport.provider, text.trim_start_matches('\u{feff}'))?;
+        let answer = wire::answer(self.transport.provider, &*text)?;
         Ok(Want::Done(Ok(Box::new(answer))))
     }
 
@@ -293,12 +292,4 @@ impl<'a, 'b> Exchange<'a, 'b> {
             _ => failed.error,
         }))
     }
-}
-
-fn without_mark(body: &[u8]) -> &[u8] {
-    body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body)
-}
-
-fn is_json(body: &[u8]) -> bool {
-    serde_json::from_slice::<IgnoredAny>(without_mark(body)).is_ok()
 }

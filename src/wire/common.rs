@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::json::{Form, Json};
+use super::json::{Form, Json, without_mark};
 use crate::error::Result;
 use crate::message::{
     AiMessage, AiPart, Attributes, Content, Message, OtherPart, Part, Source, SystemMessage,
@@ -19,11 +19,8 @@ impl At {
     /// Parses JSON, which must not be nested deeper than a message may be.
     pub(super) fn parse<'j>(&self, json: impl Into<Json<'j>>) -> Result<Value> {
         let read = match json.into().0 {
-            // Files and some gateways start with a byte order mark.
             Form::Text(text) => serde_json::from_str(text.strip_prefix('\u{feff}').unwrap_or(text)),
-            Form::Bytes(bytes) => {
-                serde_json::from_slice(bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&bytes))
-            }
+            Form::Bytes(bytes) => serde_json::from_slice(without_mark(&bytes)),
             Form::Value(value) => return self.shallow(&value).map(|()| value.into_owned()),
         };
         // Only the syntax can be wrong here, so the cause quotes nothing.

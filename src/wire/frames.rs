@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use serde::de::IgnoredAny;
-
+use super::json::{is_json, without_mark};
 use crate::error::{Error, ErrorKind, Result};
 use crate::provider::{Format, Provider};
 
@@ -125,13 +124,12 @@ impl Frames {
     pub fn finish(mut self) -> Result<Option<String>> {
         let rest = std::mem::take(&mut self.bytes);
         let last = if self.line == Line::Skipped { None } else { self.line(&rest)? };
-        Ok(last.or(self.data).filter(|text| text.trim() == "[DONE]" || is_json(text)))
+        Ok(last.or(self.data).filter(|text| text.trim() == "[DONE]" || is_json(text.as_bytes())))
     }
 
     /// Takes a line without its end; returns the text that it completes.
     fn line(&mut self, line: &[u8]) -> Result<Option<String>> {
-        let mark: &[u8] = if self.line == Line::First { b"\xEF\xBB\xBF" } else { b"" };
-        let line = line.strip_prefix(mark).unwrap_or(line);
+        let line = if self.line == Line::First { without_mark(line) } else { line };
         if self.is_document {
             return self.add(line);
         }
@@ -142,7 +140,7 @@ impl Frames {
             [] => Ok(self.data.take()),
             _ if self.data.is_none() && matches!(line.trim_ascii_start(), [b'{' | b'[', ..]) => {
                 let json = text(line);
-                if is_json(&json) {
+                if is_json(json.as_bytes()) {
                     return Ok(Some(json));
                 }
                 self.is_document = !self.has_begun;
@@ -245,10 +243,6 @@ impl Drop for Texts<'_> {
 /// Returns the text. A byte that is not UTF-8 costs one character, not the answer.
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn is_json(text: &str) -> bool {
-    serde_json::from_str::<IgnoredAny>(text).is_ok()
 }
 
 fn too_long(limit: usize) -> Error {

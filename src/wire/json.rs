@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 /// The input of a decoder: a text, bytes from the network, or an already parsed value. Decoders
@@ -20,6 +21,16 @@ use serde_json::Value;
 /// ```
 #[derive(Clone)]
 pub struct Json<'a>(pub(super) Form<'a>);
+
+/// Returns the bytes without the byte order mark with which files and some gateways begin.
+pub(crate) fn without_mark(bytes: &[u8]) -> &[u8] {
+    bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes)
+}
+
+/// Returns whether this is one whole JSON value.
+pub(crate) fn is_json(bytes: &[u8]) -> bool {
+    serde_json::from_slice::<IgnoredAny>(without_mark(bytes)).is_ok()
+}
 
 #[derive(Clone)]
 pub(super) enum Form<'a> {
