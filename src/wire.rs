@@ -185,6 +185,7 @@ use crate::message::Message;
 use crate::provider::{Format, Provider, remember_origins};
 pub use any::Stream;
 pub use event::Event;
+pub(crate) use event::events_of;
 pub use frames::{Frames, Texts};
 pub use json::Json;
 #[cfg(any(feature = "reqwest", feature = "ureq"))]

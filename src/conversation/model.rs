@@ -13,7 +13,7 @@ use crate::memory::BoxFuture;
 use crate::message::{AiMessage, Message};
 use crate::provider::Provider;
 use crate::turn::{Ask, Reply};
-use crate::wire::{Event, Metadata, Stop};
+use crate::wire::{Event, Metadata, Stop, events_of};
 
 /// The error of a model: any error.
 pub type ModelError = Box<dyn StdError + Send + Sync>;
@@ -203,11 +203,10 @@ impl<'a> Asking<'a> {
         if self.heard.lock().has_told {
             return Vec::from_iter(beside);
         }
-        let text = reply.message.text().into_owned();
         let calls = reply.message.has_tool_calls();
         let stop = reply.stop.unwrap_or(if calls { Stop::Calls } else { Stop::End });
-        let text = Some(text).filter(|text| !text.is_empty()).map(Event::Text);
-        text.into_iter().chain([Event::Done(stop)]).chain(beside).collect()
+        let said = reply.message.as_ai().map(|said| events_of(said, stop));
+        said.into_iter().flatten().chain(beside).collect()
     }
 
     pub(super) fn tell_rest(&self, untold: Vec<Event>) {

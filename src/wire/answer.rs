@@ -7,7 +7,7 @@ use super::metadata::{Beside, Metadata};
 use super::refused::quoted;
 use super::usage::Usage;
 use crate::error::{Code, Error, ErrorKind, Result};
-use crate::message::{AiMessage, AiPart, Attributes, Message, Part};
+use crate::message::{AiMessage, AiPart, Message, Part, TextPart};
 use crate::provider::{Provider, remember_origin};
 
 /// The message that a model said, what it cost and why it stopped.
@@ -293,11 +293,14 @@ pub(super) fn is_failure(word: &str) -> bool {
 
 /// Returns the texts that are marked as a refusal.
 fn refusals(message: &AiMessage) -> impl Iterator<Item = &str> {
-    let is_marked = |extra: &Attributes| extra.values().any(|kept| kept["type"] == *"refusal");
-    message.parts().iter().filter_map(move |part| match part {
-        AiPart::Content(Part::Text(text)) if is_marked(&text.extra) => Some(&*text.text),
+    message.parts().iter().filter_map(|part| match part {
+        AiPart::Content(Part::Text(text)) if is_refusal_text(text) => Some(&*text.text),
         _ => None,
     })
+}
+
+pub(super) fn is_refusal_text(text: &TextPart) -> bool {
+    text.extra.values().any(|kept| kept["type"] == *"refusal")
 }
 
 /// Returns whether nothing at all has arrived, not even reasoning.

@@ -1,8 +1,8 @@
 //! The events of a stream while an answer is being written.
 
-use super::answer::Stop;
+use super::answer::{Stop, is_refusal_text};
 use super::metadata::Metadata;
-use crate::message::ToolCall;
+use crate::message::{AiMessage, AiPart, Part, ToolCall};
 
 /// A piece that a stream adds to an answer, to be shown to a user.
 ///
@@ -45,6 +45,22 @@ pub enum Event {
     /// stream returns them in the [`Answer`](super::Answer); a
     /// [`Conversation`](crate::Conversation) sends this event for each answer, after all others.
     Metadata(Box<Metadata>),
+}
+
+/// Returns the events of an answer that was not streamed.
+pub(crate) fn events_of(message: &AiMessage, stop: Stop) -> Vec<Event> {
+    let mut events = Events::default();
+    events.text(message.as_text().unwrap_or_default());
+    for part in message.parts() {
+        match part {
+            AiPart::Content(Part::Text(it)) if is_refusal_text(it) => events.refusal(&it.text),
+            AiPart::Content(part) => events.text(part.as_text().unwrap_or_default()),
+            AiPart::Reasoning(it) => events.reasoning(&it.text),
+            AiPart::ToolCall(call) => drop(events.whole_call(call)),
+        }
+    }
+    events.done(stop);
+    events.take()
 }
 
 /// The events of one piece of a stream; empty pieces have none.

@@ -252,6 +252,35 @@ fn what_was_said_before_a_stop_is_kept_and_marked() {
     }
 }
 
+/// Of an answer that was not streamed only the text was shown: a page read that the model waits for
+/// calls, and had seen none.
+#[test]
+fn an_answer_that_was_not_streamed_is_shown_whole() {
+    let model = |ask: &Asking<'_>| -> Result<Reply, ModelError> {
+        let call = json!({"id": "c", "function": {"name": "look", "arguments": "{\"x\": 1}"}});
+        let message = match ask.round() {
+            0 => json!({"content": "Hi.", "reasoning_content": "Hm.", "tool_calls": [call]}),
+            _ => json!({"content": null, "refusal": "No."}),
+        };
+        let choice = json!({"message": message, "finish_reason": "stop"});
+        Ok(memory_prompt::wire::openai::answer(json!({"choices": [choice]}))?.into())
+    };
+    let (_, prompt) = shared();
+    let conversation = Conversation::new(prompt, model).tool(Tool::new("look", "Looks."), nothing);
+    let mut told = Vec::new();
+    conversation.stream("What is there?", |event| told.push(event)).unwrap();
+    let expected = [
+        Event::Reasoning("Hm.".to_owned()),
+        Event::Text("Hi.".to_owned()),
+        Event::Call { index: 0, id: "c".to_owned(), name: "look".to_owned() },
+        Event::Arguments { index: 0, piece: "{\"x\": 1}".to_owned() },
+        Event::Done(Stop::Calls),
+        Event::Refusal("No.".to_owned()),
+        Event::Done(Stop::Refused),
+    ];
+    assert_eq!(told, expected);
+}
+
 #[test]
 fn a_call_that_needs_approval_asks_or_parks_its_turn() {
     let tool = || Tool::new("pay", "Pays.").needing_approval();
