@@ -157,6 +157,55 @@ fn a_name_may_come_in_pieces() {
     assert_eq!(calls(&told).len(), 2);
 }
 
+/// Some servers count the name and the arguments of a call differently: its arguments became a call
+/// without a name, and the whole answer was lost.
+#[test]
+fn arguments_under_another_index_belong_to_the_open_call() {
+    let head = |index, id| function(index, id, "look", "");
+    let tail = |index: u64, json| calling(json!({"index": index, "function": {"arguments": json}}));
+    let (first, second) = ("{\"x\":1}", "{\"x\":2}");
+    let later = [head(0, "A"), tail(0, first), head(0, "B"), tail(1, second)];
+    let earlier = [head(1, "A"), tail(0, first), head(2, "B"), tail(1, second)];
+    let halves = [head(2, "A"), tail(1, "{\"x\""), tail(1, ":1}"), head(3, "B"), tail(2, second)];
+    let placeholder =
+        [head(0, "A"), tail(0, first), function(2, "B", "look", "{}"), tail(1, second)];
+    for pieces in [&later[..], &earlier, &halves, &placeholder] {
+        let (_, answer) = whole!(openai, pieces.iter().cloned().chain([over("tool_calls")]));
+        assert_eq!(called(&answer), [("A", "look", first), ("B", "look", second)]);
+    }
+}
+
+/// Some gateways send `{}` with the name and the arguments later, or whole arguments twice: nothing
+/// could read `{}{"x":1}`, and the model was asked for it again and again.
+#[test]
+fn arguments_that_begin_again_are_one_object() {
+    let head = |index, id, json| function(index, id, "look", json);
+    let tail =
+        |index: u64, json: Value| calling(json!({"index": index, "function": {"arguments": json}}));
+    let of = |pieces: &[Value]| {
+        let (told, answer) = whole!(openai, pieces.iter().cloned().chain([over("tool_calls")]));
+        let calls = answer.message.tool_calls().map(|call| call.arguments.clone());
+        (told, calls.collect::<Vec<_>>())
+    };
+    let (one, two) = ("{\"x\":1}", "{\"x\":2}");
+    let halves = [tail(0, "{\"x\"".into()), tail(0, ":1}".into())];
+    for first in [head(0, "A", "{}"), head(0, "A", ""), tail(0, json!({}))] {
+        let begun = [head(0, "A", ""), first];
+        assert_eq!(of(&[&begun[..], &halves].concat()).1, [one]);
+        assert_eq!(
+            of(&[&begun[..], &[tail(0, one.into()), tail(0, one.into())]].concat()).1,
+            [one]
+        );
+    }
+    let side_by_side =
+        [head(0, "A", "{}"), head(1, "B", "{}"), tail(0, one.into()), tail(1, two.into())];
+    assert_eq!(of(&side_by_side).1, [one, two]);
+    // A call of a tool that takes nothing shows its `{}` at the end.
+    let (told, stored) = of(&[head(0, "A", "{}"), head(1, "B", "{}")]);
+    assert_eq!(stored, ["{}", "{}"]);
+    assert_eq!(calls(&told).iter().map(|call| &*call.2).collect::<Vec<_>>(), ["{}", "{}"]);
+}
+
 /// A refusal that came before the text was stored behind it.
 #[test]
 fn a_refusal_stands_where_it_came() {

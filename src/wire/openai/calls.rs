@@ -57,12 +57,13 @@ impl Calls {
         if i == self.list.len() {
             // Calls before the last one were shown when the next one began.
             if let Some(last) = self.list.last_mut() {
-                last.show(i - 1, ids, events);
+                last.show(i - 1, false, ids, events);
             }
-            self.list.push(Call { index, ..Call::default() });
-            self.highest = self.highest.max(index);
+            self.list.push(Call::default());
         }
+        self.highest = self.highest.max(index);
         let call = &mut self.list[i];
+        call.index = index.or(call.index);
         if call.is_named {
             // A call that was shown under an id keeps it.
             piece.take("id");
@@ -73,11 +74,14 @@ impl Calls {
             if let Some(object @ Value::Object(_)) = value.get_mut("arguments") {
                 *object = object.to_string().into();
             }
+            if let Some(Value::String(more)) = value.get_mut("arguments") {
+                call.begin_again(more);
+            }
             merge(&mut call.fields, &key, value, at)?;
         }
         call.braces.read(input(&call.fields));
         if !call.input().is_empty() {
-            call.show(i, ids, events);
+            call.show(i, false, ids, events);
         }
         Ok(())
     }
@@ -86,21 +90,24 @@ impl Calls {
     /// arguments, another call or the end arrive.
     pub(super) fn show(&mut self, ids: &mut Ids, events: &mut Events) {
         for (i, call) in self.list.iter_mut().enumerate() {
-            call.show(i, ids, events);
+            call.show(i, true, ids, events);
         }
     }
 
     /// Returns the place of the call that a piece belongs to: the last one with its index, or the
     /// last one of all if it has no index, unless another call begins.
     fn place(&self, index: Option<u64>, piece: &Fields) -> usize {
-        if index > self.highest {
-            return self.list.len();
-        }
+        let next = self.list.len();
         let same = |call: &Call| index.is_none() || call.index == index;
-        let is_indexed = index.is_some();
-        let is_over = |call: &Call| call.is_over(piece, is_indexed);
-        let found = self.list.iter().rposition(same).filter(|&i| !is_over(&self.list[i]));
-        found.unwrap_or(self.list.len())
+        let is_known = index <= self.highest;
+        let mut found = if is_known { self.list.iter().rposition(same) } else { None };
+        if is_tail(piece) {
+            // Some servers send the arguments under another index than the name.
+            let is_open = |i: &usize| self.list[*i].is_open();
+            let last = next.checked_sub(1).filter(is_open);
+            found = found.filter(is_open).or(last).or(found);
+        }
+        found.filter(|&i| !self.list[i].is_over(piece, index.is_some())).unwrap_or(next)
     }
 
     /// Removes calls that may be incomplete.
@@ -157,6 +164,31 @@ impl Call {
         }
     }
 
+    /// Prepares for more arguments behind a whole object, which nothing can follow: they replace
+    /// the `{}` that some servers send first, and are dropped if they repeat the object.
+    fn begin_again(&mut self, more: &mut String) {
+        if self.is_object() && *more == self.input() {
+            more.clear();
+        } else if self.is_placeholder() && more.starts_with('{') {
+            let function = self.fields.get_mut("function");
+            if let Some(arguments) = function.and_then(|it| it.get_mut("arguments")) {
+                *arguments = Value::Null;
+            }
+            self.braces = Braces::default();
+        }
+    }
+
+    /// Returns whether the arguments are a `{}` that was not shown: they may come later.
+    fn is_placeholder(&self) -> bool {
+        let arguments = self.fields.get("function").and_then(|it| it.get("arguments"));
+        self.shown.unwrap_or(0) == 0 && arguments.is_some_and(|it| it == "{}")
+    }
+
+    /// Returns whether more arguments may follow.
+    fn is_open(&self) -> bool {
+        !self.is_object() || self.is_placeholder()
+    }
+
     /// Returns the id that it came with.
     fn id(&self) -> &str {
         if self.is_named { "" } else { text(&self.fields, "id") }
@@ -171,8 +203,9 @@ impl Call {
         !self.inner("name").is_empty() && (self.is_object() || (!is_last && is_over))
     }
 
-    /// Shows what has arrived since the last time, as soon as there is a name.
-    fn show(&mut self, i: usize, ids: &mut Ids, events: &mut Events) {
+    /// Shows what has arrived since the last time, as soon as there is a name. A `{}` is shown at
+    /// the end of the answer.
+    fn show(&mut self, i: usize, is_end: bool, ids: &mut Ids, events: &mut Events) {
         if self.inner("name").is_empty() {
             return;
         }
@@ -183,7 +216,7 @@ impl Call {
             }
             events.call_at(i, text(&self.fields, "id"), self.inner("name"));
         }
-        let input = self.input();
+        let input = if is_end || !self.is_placeholder() { self.input() } else { "" };
         events.arguments(i, input.get(self.shown.unwrap_or(0)..).unwrap_or_default());
         self.shown = Some(input.len());
     }
@@ -224,9 +257,19 @@ impl Braces {
     }
 }
 
+/// Returns whether a piece has arguments alone.
+fn is_tail(piece: &Fields) -> bool {
+    let is_head = !name(piece).is_empty() || piece.peek("id").is_some_and(|id| !id.is_empty());
+    !is_head && !input_of(|kind| piece.get(kind)).is_empty()
+}
+
 fn input(fields: &Attributes) -> &str {
-    let arguments = inner(fields, "arguments");
-    if arguments.is_empty() { inner(fields, "input") } else { arguments }
+    input_of(|kind| fields.get(kind))
+}
+
+fn input_of<'a>(field: impl Fn(&str) -> Option<&'a Value> + Copy) -> &'a str {
+    let arguments = inner_of(field, "arguments");
+    if arguments.is_empty() { inner_of(field, "input") } else { arguments }
 }
 
 /// Returns a text of the function, or of the custom tool, in the fields of a call.
