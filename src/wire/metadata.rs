@@ -72,7 +72,7 @@ impl Beside {
     }
 
     /// Adds the unread fields of a body, a choice or a piece. A later field replaces an earlier
-    /// one; lists of log probabilities are continued.
+    /// one, unless it is empty; lists of log probabilities are continued.
     pub(super) fn take(&mut self, fields: Fields) {
         for (key, value) in fields.rest() {
             match (self.0.get_mut(&key), value) {
@@ -81,6 +81,8 @@ impl Beside {
                 (Some(Value::Object(known)), Value::Object(more)) if key == "usage" => {
                     known.extend(more);
                 }
+                // Azure's filter of content reports in chunks with an empty id and model.
+                (Some(_), more) if more.is_null() || more == "" => {}
                 (_, value) => drop(self.0.insert(key, value)),
             }
         }

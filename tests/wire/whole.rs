@@ -206,6 +206,18 @@ fn arguments_that_begin_again_are_one_object() {
     assert_eq!(calls(&told).iter().map(|call| &*call.2).collect::<Vec<_>>(), ["{}", "{}"]);
 }
 
+/// Azure's filter reports in chunks with an empty id and model, which replaced those of the answer.
+#[test]
+fn empty_fields_replace_nothing() {
+    let chunk = |id: &str, model: &str, choices: Value| json!({"id": id, "model": model, "choices": choices});
+    let says = json!([{"index": 0, "delta": {"content": "Hi"}, "finish_reason": "stop"}]);
+    let filtered = json!([{"index": 0, "delta": {}, "content_filter_offsets": {"end_offset": 2}}]);
+    let pieces = [chunk("", "", json!([])), chunk("c-1", "gpt-5", says), chunk("", "", filtered)];
+    let told = whole!(openai, pieces).1.metadata;
+    assert_eq!((told.id.as_deref(), told.model.as_deref()), (Some("c-1"), Some("gpt-5")));
+    assert!(told.attributes.contains_key("content_filter_offsets"));
+}
+
 /// A refusal that came before the text was stored behind it.
 #[test]
 fn a_refusal_stands_where_it_came() {
