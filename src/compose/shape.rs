@@ -137,14 +137,16 @@ impl<'a> Shaping<'a> {
                 self.head = Some(item);
                 return Ok(());
             }
-            Message::System(_) if item.origin().position().is_some() => {
-                if let Some(item) = self.without_blanks(item)? {
+            Message::System(_) | Message::Custom(_) => {
+                let is_late = item.message().is_system() && item.origin().position().is_some();
+                let item = if is_late { self.without_blanks(item)? } else { Some(item) };
+                if let Some(item) = item {
+                    // Before calls, so that nothing comes between them and their results.
+                    if self.last != Last::Calls {
+                        self.end_side();
+                    }
                     self.draft.pieces.add(item);
                 }
-                return Ok(());
-            }
-            Message::System(_) | Message::Custom(_) => {
-                self.draft.pieces.add(item);
                 return Ok(());
             }
             Message::User(_) | Message::Ai(_) | Message::Tool(_) => {}
@@ -204,7 +206,9 @@ impl<'a> Shaping<'a> {
                     self.leave_out(&blank, Reason::Blank);
                 }
             }
-            (Last::User, Last::User) | (Last::Answer, Last::Answer | Last::Calls) => {
+            (Last::User, Last::User) | (Last::Answer, Last::Answer | Last::Calls)
+                if !self.side.is_empty() =>
+            {
                 // A temporary is the caller's own, and joining is the way to send it. Summary and
                 // pins were put next to others by the composer.
                 if !self.side.last().into_iter().chain([&item]).any(|item| self.is_put(item)) {

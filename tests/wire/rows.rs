@@ -7,9 +7,10 @@ use crate::validators;
 use crate::wrong::wrong;
 use memory_prompt::message::{AiMessage, AiPart, Detail, Media, Part, Reasoning};
 use memory_prompt::provider::{Blank, Ends, Files, Format, Row};
+use memory_prompt::record::Snapshot;
 use memory_prompt::report::Reason;
 use memory_prompt::wire::{self, Request};
-use memory_prompt::{Message, Provider, ToolCall};
+use memory_prompt::{Composer, Message, Provider, ToolCall};
 use serde_json::{Value, json};
 
 /// The body of a request, and what it has lost.
@@ -291,4 +292,28 @@ fn an_answer_of_white_space_is_blank_where_it_is_trimmed() {
     let prompt = prompt_for(Provider::custom(row), &history);
     assert_eq!(prompt.iter().map(Message::text).collect::<Vec<_>>(), ["hi"]);
     assert_eq!(prompt.report().left_out[0].why, Reason::Blank);
+}
+
+/// A late system message was put before the messages that it follows, where those were held for
+/// more of their side.
+#[test]
+fn a_late_system_message_keeps_its_place_where_sides_alternate() {
+    let mut row = Row::like(Provider::StrictTemplate, "late").unwrap();
+    row.late_system = true;
+    let late = || Message::system("In French.");
+    let calls = || Message::ai_calls([ToolCall::new("call00001", "look", "{}")]);
+    let gives = || Message::tool("call00001", "look", "1");
+    let (asks, says) = (|| Message::user("hi"), || Message::ai("Hello."));
+    let kept = [
+        vec![asks(), late(), asks()],
+        vec![asks(), says(), late(), says(), asks()],
+        vec![asks(), says(), late(), asks()],
+        vec![asks(), late(), calls(), gives(), says(), asks()],
+    ];
+    for history in kept {
+        let composer = Composer::new().for_provider(Provider::custom(row));
+        let held = Snapshot::from_messages(history.clone());
+        let prompt = composer.compose_all(&held, &[]).unwrap();
+        assert_eq!(prompt.to_messages(), history, "{}", prompt.report());
+    }
 }
