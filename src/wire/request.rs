@@ -97,10 +97,11 @@ pub use choice::ToolChoice;
 /// Writing fails if a request would be wrong or say less than was asked for: Anthropic without
 /// `max_tokens`; a choice that the provider doesn't support, or of a tool that is not there; two
 /// tools with one name, or one without a name; a schema that is not an object, that is
-/// [a choice](crate::provider::Row::any_root) if the provider takes none, or that a strict mode
-/// can't express; an [`extra`](Self::extra) field that is written already. `serde_json::to_string`
-/// returns the error, `json!` panics; [`check`](Self::check) finds it in advance. Each error names
-/// the provider, by the name of its row.
+/// [a choice](crate::provider::Row::any_root) if the provider takes none, that has a property with
+/// a name that Anthropic refuses, or that a strict mode can't express; an [`extra`](Self::extra)
+/// field that is written already. `serde_json::to_string` returns the error, `json!` panics;
+/// [`check`](Self::check) finds it in advance. Each error names the provider, by the name of its
+/// row.
 #[derive(Clone)]
 pub struct Request<'a> {
     prompt: &'a Prompt,
@@ -532,17 +533,23 @@ impl<'a> Request<'a> {
     }
 
     /// Refuses tools that the provider would refuse: two with one name, one without a name, or
-    /// parameters that are a choice.
+    /// parameters that are a choice or have a name in other characters.
     fn check_tools(&self) -> Written {
         let any_root = self.provider().is_none() || self.row().any_root;
         let refused: &[&str] = if any_root { &[] } else { &CHOICES };
+        let is_anthropic = self.format() == Format::Anthropic;
         for (i, tool) in self.tools.iter().enumerate() {
             let choice = refused.iter().find(|it| tool.schema().get(**it).is_some());
+            let named = tool.schema().get("properties").and_then(Value::as_object);
+            let mut named = named.filter(|_| is_anthropic).into_iter().flatten();
+            let property = named.find(|(name, _)| !is_property(name));
             let first = self.tools[..i].iter().position(|it| it.name() == tool.name());
             let what = if tool.name().is_empty() {
                 "has no name".to_owned()
             } else if let Some(choice) = choice {
                 format!("the provider refuses parameters that are `{choice}`")
+            } else if let Some((name, _)) = property {
+                format!("the provider refuses a parameter with the name `{name}`")
             } else if let Some(first) = first {
                 format!("has the name of tools[{first}]")
             } else {
@@ -550,7 +557,7 @@ impl<'a> Request<'a> {
             };
             return Err(format!("tools[{i}]: {what}"));
         }
-        let over = over_limits(&*self.tools).filter(|_| self.format() == Format::Anthropic);
+        let over = over_limits(&*self.tools).filter(|_| is_anthropic);
         over.map_or(Ok(()), Err)
     }
 
@@ -642,6 +649,13 @@ impl fmt::Debug for Request<'_> {
             .field("extra", &extra)
             .finish()
     }
+}
+
+/// Returns whether Anthropic takes a parameter of this name: "Property keys should match pattern
+/// '^[a-zA-Z0-9_.-]{1,64}$'".
+fn is_property(name: &str) -> bool {
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-');
+    (1..=64).contains(&name.len()) && name.bytes().all(is_plain)
 }
 
 /// Fields that change how an answer is sampled, not what the model has read.

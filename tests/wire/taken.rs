@@ -300,3 +300,24 @@ fn what_another_model_thought_is_no_prompt() {
     let error = compose(&composer, &[thought.into()], &[]).unwrap_err();
     assert!(error.to_string().contains("there is no message"), "{error}");
 }
+
+/// "Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'", in every request of Claude's with
+/// such a tool.
+#[test]
+fn a_parameter_whose_name_claude_refuses_is_an_error() {
+    let long = "l".repeat(65);
+    let named = |name: &str| json!({"type": "object", "properties": {name: {"type": "string"}}});
+    for name in ["größe", "a b", "", &long] {
+        for provider in [Provider::Anthropic, Provider::ClaudeOnBedrock, Provider::ClaudeOnVertex] {
+            let error = check(provider, named(name), false).unwrap_err();
+            assert!(
+                error.contains(&format!(
+                    "tools[0]: the provider refuses a parameter with the name `{name}`"
+                )),
+                "{error}"
+            );
+        }
+        assert!(check(Provider::OpenAi, named(name), false).is_ok());
+    }
+    assert!(check(Provider::Anthropic, named("a.b-C_9"), false).is_ok());
+}
