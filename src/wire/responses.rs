@@ -45,10 +45,11 @@
 //!   `mcp_approval_request`) is a [`ToolCall`](crate::ToolCall) too, named `local_shell`, `shell`,
 //!   `apply_patch`, `computer`, `tool_search` or `mcp_approval`. Its result, a
 //!   [`ToolMessage`](crate::message::ToolMessage) like any other, is written as the output of its
-//!   kind. The result of an approval is `true` or `false`, that of a computer is the picture. If
-//!   the kind has no place for a result (a text of a computer, which failed or whose picture was
-//!   cleared), call and result are written as those of a function, without the reasoning before
-//!   the call. A call that the provider ran and answered by itself is not a tool call.
+//!   kind. The result of an approval is `true`, or `false` or the reason why not; that of a
+//!   computer is the picture. If the kind has no place for a result (a text of a computer, which
+//!   failed or whose picture was cleared), call and result are written as those of a function,
+//!   without the reasoning before the call. A call that the provider ran and answered by itself is
+//!   not a tool call.
 //! - The `caller` of a programmatic call is written on its output too.
 //! - A picture that the model made is an image, and is sent back as its item.
 //! - An item that this version does not know (a search, a call of a hosted tool) is a part of the
@@ -62,6 +63,10 @@
 //! - Custom messages, names, and attributes other than [`ATTRIBUTE`].
 //! - Audio and video: a text such as `[audio: not supported by this format]` replaces them. Media
 //!   in an answer are left out. [`strict`](Input::strict) makes each of these an error.
+//! - Texts and further pictures in the result of a computer that has a picture, and media in the
+//!   results of the other calls that are not function calls (`losses` lists them).
+//! - The [`detail`](crate::message::Media::detail) of a picture, if it is not `auto`, `low`, `high`
+//!   or `original` (`losses` lists it).
 //! - Reasoning from another format: without the id that it was signed for, it is refused.
 //! - Whether a tool result is an error, and the tool's name in it (reading finds it again by the
 //!   call's id).

@@ -437,3 +437,35 @@ fn reasoning_that_is_shown_whole_goes_back_within_a_tool_loop() {
     let called = Message::from(memory_prompt::wire::answer(server, body).unwrap());
     assert_eq!(sent(&[Message::user("hi"), called])[1]["type"], "function_call");
 }
+
+/// A text beside a screenshot, and a picture of a shell, vanished, and so did the reason of a
+/// person who refused a call of a server's tool.
+#[test]
+fn what_an_output_has_no_place_for_is_told() {
+    let calls = json!({"output": [
+        {"type": "computer_call", "id": "cu", "call_id": "c1", "action": {"type": "screenshot"}},
+        {"type": "shell_call", "id": "sh", "call_id": "c2", "action": {"commands": ["ls"]}},
+        {"type": "mcp_approval_request", "id": "m1", "name": "book", "server_label": "s",
+         "arguments": "{}"},
+        {"type": "mcp_approval_request", "id": "m2", "name": "book", "server_label": "s",
+         "arguments": "{}"}]});
+    let answer = responses::answer(calls).unwrap().message;
+    let seen = || Part::Image(Media::base64("image/png", "iVBORw0KGgo="));
+    let list = [
+        answer.into(),
+        Message::tool("c1", "computer", [Part::text("It is slow."), seen(), seen()]),
+        Message::tool("c2", "shell", [Part::text("a b"), seen()]),
+        Message::tool("m1", "mcp_approval", "Too expensive."),
+        ToolMessage::new("m2", "mcp_approval", "Yes").with_error(true).into(),
+    ];
+    let view = Input::of(&list);
+    let losses: Vec<_> = view.losses().iter().map(ToString::to_string).collect();
+    let expected =
+        ["message 1, part 0: text", "message 1, part 2: an image", "message 2, part 1: an image"];
+    assert_eq!(losses, expected);
+    let json = json!(view);
+    let denied = json!({"type": "mcp_approval_response", "approval_request_id": "m1",
+        "approve": false, "reason": "Too expensive."});
+    assert_eq!(json[6], denied);
+    assert_eq!(json[7]["approve"], false, "an error approves of nothing");
+}

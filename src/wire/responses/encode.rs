@@ -8,7 +8,7 @@ use crate::message::{
 use crate::provider::Provider;
 use crate::wire::blocks::{self, Block, Joins};
 use crate::wire::borrowed::{BorrowedValue, Object};
-use crate::wire::common::{as_other_part, inline, input, kept, kept_type};
+use crate::wire::common::{self, as_other_part, inline, input, kept, kept_type};
 use crate::wire::losses::{REASONING, Weight};
 use crate::wire::terms::{Sent, says_something};
 use crate::wire::view::{ForProvider, Marks, MessageFormat};
@@ -101,7 +101,13 @@ fn as_functions<'s>(asking: &'s AiMessage, behind: &'s [Sent<'_>]) -> Vec<&'s st
 /// Returns a tool's result, with the call that it answers, if that is known.
 fn output<'s>(result: &'s ToolMessage, call: Option<&'s ToolCall>, sent: &Sent<'_>) -> Object<'s> {
     let kind = call.and_then(kinds::of);
-    if let Some(output) = kind.and_then(|(kind, _)| kinds::output(kind, result)) {
+    if let Some((kind, _)) = kind
+        && let Some(output) = kinds::output(kind, result)
+    {
+        let parts = result.content().parts();
+        kinds::unwritten(kind, parts).for_each(|(i, part)| {
+            sent.lose(i, common::kind(part), Weight::Noted);
+        });
         return output;
     }
     let kept_beside = kept(ATTRIBUTE, result.attributes()).filter(|_| kind.is_none());

@@ -151,11 +151,8 @@ pub(super) fn output<'a>(kind: &CallKind, result: &'a ToolMessage) -> Option<Obj
             })
             .into(),
         "tool_search" => read().filter(Value::is_array)?.into(),
-        "mcp_approval" => {
-            let word = text.trim().to_ascii_lowercase();
-            ["true", "yes", "approve", "approved"].contains(&word.as_str()).into()
-        }
-        "computer" => match result.content().parts().iter().find_map(Part::as_media) {
+        "mcp_approval" => is_approved(result).into(),
+        "computer" => match result.content().parts().iter().find_map(picture) {
             Some(image) => seen(image).into(),
             None => read().filter(|output| output["type"] == SCREENSHOT)?.into(),
         },
@@ -173,7 +170,40 @@ pub(super) fn output<'a>(kind: &CallKind, result: &'a ToolMessage) -> Option<Obj
     if kind.tool == "tool_search" && kept.is_none() {
         object = object.with("execution", "client").with("status", "completed");
     }
+    if kind.tool == "mcp_approval" && !is_approved(result) && !is_word(&text, &DENIED) {
+        object.put("reason", text);
+    }
     Some(object.kept(kept, &[]))
+}
+
+/// Returns the parts of a result that its output has no place for.
+pub(super) fn unwritten<'a>(
+    kind: &CallKind,
+    parts: &'a [Part],
+) -> impl Iterator<Item = (usize, &'a Part)> {
+    let seen = parts.iter().position(|part| picture(part).is_some());
+    let seen = seen.filter(|_| kind.tool == "computer");
+    let is_written = move |i: usize, part: &Part| match (seen, part.as_text()) {
+        (None, text) => text.is_some(),
+        (Some(at), None) => i == at,
+        (Some(_), Some(text)) => text.is_empty(),
+    };
+    parts.iter().enumerate().filter(move |(i, part)| !is_written(*i, part))
+}
+
+fn picture(part: &Part) -> Option<&Media> {
+    if let Part::Image(media) = part { Some(media) } else { None }
+}
+
+const DENIED: [&str; 3] = ["", "false", "no"];
+
+fn is_approved(result: &ToolMessage) -> bool {
+    let words = ["true", "yes", "approve", "approved"];
+    !result.is_error() && is_word(&result.content().text(), &words)
+}
+
+fn is_word(text: &str, words: &[&str]) -> bool {
+    words.contains(&text.trim().to_ascii_lowercase().as_str())
 }
 
 const SCREENSHOT: &str = "computer_screenshot";
