@@ -4,7 +4,9 @@
 use super::borrowed::{BorrowedValue, Object};
 use super::common::placeholder;
 use super::terms::Sent;
+use super::view::Cache;
 use crate::message::{Content, Part};
+use crate::provider::Row;
 
 pub(super) enum Block<'a> {
     /// A text without other fields: if it is the only block, it becomes a string.
@@ -83,11 +85,18 @@ pub(super) fn content<'a>(
 }
 
 /// The field with which OpenAI ends a cached prefix.
-const CACHE_MARK: &str = "prompt_cache_breakpoint";
+const BREAKPOINT: &str = "prompt_cache_breakpoint";
+/// The same of OpenRouter and `LiteLLM`, after Anthropic's.
+const CONTROL: &str = "cache_control";
 
-/// Puts the cache mark on the last block that can have one; returns `false` if none can. A string
-/// becomes a block of this kind.
-pub(super) fn mark(content: &mut BorrowedValue<'_>, kind: &'static str) -> bool {
+/// Puts the provider's cache mark on the last block that can have one; returns `false` if none can.
+/// A string becomes a block of this kind.
+pub(super) fn mark(
+    content: &mut BorrowedValue<'_>,
+    kind: &'static str,
+    (row, cache): (&Row, Cache),
+) -> bool {
+    let has_control = row.private.takes(CONTROL) && !row.private.takes(BREAKPOINT);
     if let BorrowedValue::Text(text) = content {
         if text.is_empty() {
             return false;
@@ -98,16 +107,22 @@ pub(super) fn mark(content: &mut BorrowedValue<'_>, kind: &'static str) -> bool 
     let BorrowedValue::List(blocks) = content else { return false };
     let takes_mark = |block: &&mut BorrowedValue<'_>| match block.text("type") {
         "text" | "input_text" => !block.text("text").is_empty(),
+        // OpenRouter: "can only be inserted into the text part of a multipart message"
         "image_url" | "input_image" | "input_audio" | "file" | "input_file" | "document_url" => {
-            true
+            !has_control
         }
         _ => false,
     };
     let Some(BorrowedValue::Object(block)) = blocks.iter_mut().rev().find(takes_mark) else {
         return false;
     };
-    if block.get(CACHE_MARK).is_none() {
-        block.put(CACHE_MARK, Object::of([("mode", "explicit".into())]));
+    let (name, mark) = if has_control {
+        (CONTROL, cache.control())
+    } else {
+        (BREAKPOINT, Object::of([("mode", "explicit".into())]))
+    };
+    if block.get(name).is_none() {
+        block.put(name, mark);
     }
     true
 }

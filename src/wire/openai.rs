@@ -31,7 +31,7 @@
 //! | server | option |
 //! |---|---|
 //! | OpenAI's reasoning models | [`developer`](Messages::developer) |
-//! | OpenAI's models with explicit prompt caching | [`cache_prefix`](Messages::cache_prefix) |
+//! | OpenRouter, `LiteLLM`, OpenAI's models with explicit caching | [`cache_prefix`](Messages::cache_prefix) |
 //! | DeepSeek, Qwen, Moonshot, llama.cpp | [`reasoning_content`](Messages::reasoning_content) |
 //! | vLLM, OpenRouter, Groq | [`reasoning`](Messages::reasoning) |
 //! | servers whose `content` is always a string | [`flat_text`](Messages::flat_text) |

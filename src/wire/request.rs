@@ -215,7 +215,7 @@ impl<'a> Request<'a> {
     }
 
     /// Same as [`cache_prefix`](Self::cache_prefix), for an hour if the provider offers a choice:
-    /// Anthropic.
+    /// Anthropic, and OpenRouter and `LiteLLM` for its models.
     #[must_use]
     pub fn cache_prefix_1h(mut self) -> Self {
         self.cache = Some(Cache::Hour);

@@ -205,7 +205,8 @@ impl<F: Marks> View<'_, F> {
     ///
     /// - In OpenAI's formats this is a `prompt_cache_breakpoint`. Blocks of content can have it,
     ///   but not calls, and in Responses not the model's own messages: it is on the last message
-    ///   before the boundary with such a block.
+    ///   before the boundary with such a block. For OpenRouter and `LiteLLM` it is Anthropic's
+    ///   `cache_control`, on a text.
     /// - In Anthropic's format it is `cache_control`. `thinking` blocks can't be marked, so it is
     ///   before them. A request may have four marks; an application sets its own with a
     ///   `cache_control` under `anthropic` in the `extra` of a part.

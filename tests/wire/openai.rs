@@ -4,11 +4,13 @@
 
 use crate::counted::counted;
 use crate::golden::assert_storable;
+use crate::setups::prompt_for;
 use crate::values::compose;
 use crate::wire_messages;
 use memory_prompt::message::{
     AiMessage, AiPart, Content, Detail, Media, Part, Reasoning, SystemMessage, UserMessage,
 };
+use memory_prompt::wire::Request;
 use memory_prompt::wire::openai::{self, ATTRIBUTE, Messages};
 use memory_prompt::{Message, Provider, ToolCall};
 use proptest::prelude::*;
@@ -331,4 +333,24 @@ fn an_error_names_the_parameter_and_keeps_the_words_of_the_provider() {
     assert!(!format!("{error} {error:?}").contains("Elm"));
     // What is no name of a parameter is not repeated.
     assert!(!refused("4 Elm Street").to_string().contains("Elm"));
+}
+
+/// OpenRouter and `LiteLLM` document Anthropic's mark, and were sent OpenAI's.
+#[test]
+fn the_cache_mark_is_the_one_that_the_provider_knows() {
+    let list = [Message::user([Part::text("hi"), Part::Image(Media::url("https://e.x/a.png"))])];
+    let hour = json!({"type": "ephemeral", "ttl": "1h"});
+    for provider in [Provider::OpenRouter, Provider::LiteLlm] {
+        let prompt = prompt_for(provider, &list);
+        let body = json!(Request::new(&prompt).cache_prefix_1h());
+        let content = &body["messages"][0]["content"];
+        assert_eq!(content[0]["cache_control"], hour, "{provider}: {body}");
+        assert!(content[1].get("cache_control").is_none(), "it is for texts");
+        let body = json!(Request::new(&prompt).cache_prefix());
+        let short = json!({"type": "ephemeral"});
+        assert_eq!(body["messages"][0]["content"][0]["cache_control"], short);
+        assert!(!body.to_string().contains("prompt_cache_breakpoint"), "{body}");
+    }
+    let body = json!(Request::new(&prompt_for(Provider::OpenAi, &list)).cache_prefix());
+    assert!(body["messages"][0]["content"][1].get("prompt_cache_breakpoint").is_some(), "{body}");
 }

@@ -26,8 +26,9 @@ impl MessageFormat for Options {
         let writer = Writer { row: &view.terms.row };
         let message = |sent: &'s Sent<'_>| (sent.index, writer.message(sent));
         let mut written: Vec<(usize, Object<'s>)> = sent.iter().map(message).collect();
-        view.mark(&mut written, |message, _| {
-            message.get_mut("content").is_some_and(|content| blocks::mark(content, "text"))
+        view.mark(&mut written, |message, cache| {
+            let content = message.get_mut("content");
+            content.is_some_and(|content| blocks::mark(content, "text", (writer.row, cache)))
         });
         written.into_iter().map(|(_, message)| message.into()).collect()
     }

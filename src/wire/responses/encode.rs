@@ -54,14 +54,15 @@ impl MessageFormat for Options {
             };
             items.push((one.index, item));
         }
-        view.mark(&mut items, |item, _| {
+        view.mark(&mut items, |item, cache| {
             let key = match item.text("type") {
                 // The model's own messages can't have a mark.
                 "message" if item.text("role") != "assistant" => "content",
                 "function_call_output" | "custom_tool_call_output" => "output",
                 _ => return false,
             };
-            item.get_mut(key).is_some_and(|content| blocks::mark(content, "input_text"))
+            let on = (&view.terms.row, cache);
+            item.get_mut(key).is_some_and(|content| blocks::mark(content, "input_text", on))
         });
         items.into_iter().map(|(_, item)| item.into()).collect()
     }
