@@ -15,11 +15,19 @@ pub(super) fn resolution(detail: &Detail) -> Option<&'static str> {
     }
 }
 
+/// Returns OpenAI's word for the same; `None` if it has none.
+pub(super) fn detail(detail: &Detail) -> Option<&str> {
+    Some(detail.as_str()).filter(|word| ["auto", "low", "high", "original"].contains(word))
+}
+
 /// Returns whether a picture says how closely it is to be looked at, and the provider is not told.
 pub(super) fn loses_detail(part: &Part, is_result: bool, row: &Row) -> bool {
-    let Part::Image(Media { detail: Some(detail), .. }) = part else { return false };
-    let has_word = row.format != Format::Gemini || (resolution(detail).is_some() && !is_result);
-    *detail != Detail::Auto && !(row.detail && has_word)
+    let Part::Image(Media { detail: Some(level), .. }) = part else { return false };
+    let has_word = match row.format {
+        Format::Gemini => resolution(level).is_some() && !is_result,
+        _ => detail(level).is_some(),
+    };
+    *level != Detail::Auto && !(row.detail && has_word)
 }
 
 /// Returns the message with a text in place of each part that the provider can't take, which is

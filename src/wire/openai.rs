@@ -71,6 +71,8 @@
 //! - The order of text and tool calls within one answer: the text comes first.
 //! - Whether a tool result is an error, the tool's name in it (reading finds it again by the call's
 //!   id), and the type or name of media, if the format has no place for it.
+//! - The [`detail`](crate::message::Media::detail) of a picture, if it is not `auto`, `low`, `high`
+//!   or `original` (`losses` lists it).
 //! - Empty arguments become `{}`, and a file without a name is called `file.pdf`.
 //! - Characters that OpenAI refuses in a `name` (spaces, `<`, `|`, `\`, `/`, `>`): each becomes
 //!   `_`.

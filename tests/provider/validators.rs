@@ -276,6 +276,42 @@ pub fn thinking(body: &Value) -> Wrong {
     wrong
 }
 
+/// Images as data that are of other types: xAI's guide ("jpg/jpeg or png"), Ollama ("invalid image
+/// type: image/webp"), the reader of llama.cpp, Google's guide (no GIF).
+pub fn images(body: &Value, types: &[&str]) -> Wrong {
+    const SIGNS: [(&str, &str); 4] = [
+        ("iVBORw0KGgo", "image/png"),
+        ("/9j/", "image/jpeg"),
+        ("R0lGOD", "image/gif"),
+        ("UklGR", "image/webp"),
+    ];
+    let told = addresses(body).into_iter().filter_map(|url| {
+        let (kind, _) = url.strip_prefix("data:")?.split_once(';')?;
+        kind.starts_with("image/").then_some(kind)
+    });
+    let bare = list(&body["messages"]).iter().flat_map(|message| list(&message["images"]));
+    let shown = bare.filter_map(|data| {
+        let data = data.as_str()?;
+        SIGNS.iter().find(|(sign, _)| data.starts_with(sign)).map(|(_, kind)| *kind)
+    });
+    let other = told.chain(shown).filter(|kind| !types.contains(kind));
+    other.map(|kind| format!("invalid image type: {kind}")).collect()
+}
+
+/// OpenAI: "Invalid value: 'ultra_high'. Supported values are: 'low', 'high', 'auto' ..".
+pub fn details(body: &Value) -> Wrong {
+    match body {
+        Value::Array(list) => list.iter().flat_map(details).collect(),
+        Value::Object(fields) => {
+            let own = body["detail"].as_str();
+            let own = own.filter(|it| !["auto", "low", "high", "original"].contains(it));
+            let own = own.map(|word| format!("invalid value of detail: {word:?}"));
+            own.into_iter().chain(fields.values().flat_map(details)).collect()
+        }
+        _ => Wrong::new(),
+    }
+}
+
 /// OpenAI and Azure: "Invalid file data: 'messages[3].content[2].file.file_data'. Expected a
 /// base64-encoded data URL with an application/pdf MIME type"; its guide to file inputs says the
 /// same.

@@ -749,6 +749,11 @@ fn the_validators_of_media_can_fail() {
         foreign(json!([{"role": "user", "content": [image]}]), "another provider's");
     }
     foreign(file(json!({"file_id": "file_01a"})), "file_01a");
+    let webp = json!({"messages": [{"images": ["UklGRhoAAABXRUJQVlA4"]}]});
+    refuses(&validators::images(&webp, &["image/png"]), "invalid image type");
+    let gif = json!({"url": "data:image/gif;base64,R0lGOD"});
+    refuses(&validators::images(&gif, &["image/png"]), "invalid image type");
+    refuses(&validators::details(&json!([{"detail": "ultra_high"}])), "invalid value of detail");
 }
 
 #[test]

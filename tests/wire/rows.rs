@@ -95,6 +95,16 @@ fn the_detail_of_a_picture_is_sent_or_told() {
     let (body, losses) = sent(Provider::OpenAi, None, Detail::High);
     let level = &body["messages"][0]["content"][0]["image_url"]["detail"];
     assert_eq!((level.as_str(), losses.len()), (Some("high"), 0));
+    // A word of Google's; OpenAI's own are four.
+    for provider in [Provider::OpenAi, Provider::OpenAiResponses] {
+        let (body, losses) = sent(provider, None, Detail::Other("ultra_high".into()));
+        assert_eq!(
+            (validators::details(&body), losses),
+            (Vec::new(), told.map(String::from).into())
+        );
+        let (body, losses) = sent(provider, None, Detail::Other("original".into()));
+        assert!(body.to_string().contains("original") && losses.is_empty(), "{body}");
+    }
     // Which is what they would do anyway.
     for provider in setups::all().into_iter().filter(|it| *it != Provider::DeepSeek) {
         assert_eq!(sent(provider, None, Detail::Auto).1, [""; 0], "{provider}");

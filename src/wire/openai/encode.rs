@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{ATTRIBUTE, FORMAT, Messages, Options};
 use crate::message::{
-    AiMessage, AiPart, Detail, Media, Message, Part, Reasoning, Source, TextPart, ToolCall,
+    AiMessage, AiPart, Media, Message, Part, Reasoning, Source, TextPart, ToolCall,
 };
 use crate::provider::{Files, Provider, ReasoningField, Row, attributes, audio_format, has_place};
 use crate::wire::blocks::{self, Block, Joins};
@@ -15,6 +15,7 @@ use crate::wire::common::{
     NO_SIGNATURE, as_other_part, inline, input, kept, kept_object, kept_type,
 };
 use crate::wire::losses::{REASONING, Weight};
+use crate::wire::media::detail;
 use crate::wire::terms::{Sent, says_something};
 use crate::wire::view::{ForProvider, Marks, MessageFormat};
 
@@ -201,7 +202,7 @@ impl Writer<'_> {
         let files = self.row.files;
         Some(Block::Other(match part {
             Part::Image(m) => {
-                let detail = m.detail.as_ref().map(Detail::as_str);
+                let detail = m.detail.as_ref().and_then(detail);
                 let own = [("url", BorrowedValue::address(m)), ("detail", detail.into())];
                 media("image_url", m, Object::of(own))
             }

@@ -10,6 +10,7 @@ use crate::wire::blocks::{self, Block, Joins};
 use crate::wire::borrowed::{BorrowedValue, Object};
 use crate::wire::common::{self, as_other_part, inline, input, kept, kept_type};
 use crate::wire::losses::{REASONING, Weight};
+use crate::wire::media::detail;
 use crate::wire::terms::{Sent, says_something};
 use crate::wire::view::{ForProvider, Marks, MessageFormat};
 
@@ -164,7 +165,7 @@ fn object<'a>(kept: &'a Attributes, key: &str) -> Option<&'a Attributes> {
 
 fn image(media: &Media) -> Object<'_> {
     // The reference requires it.
-    let detail = media.detail.as_ref().map_or("auto", |detail| detail.as_str());
+    let detail = media.detail.as_ref().and_then(detail).unwrap_or("auto");
     Object::of([
         ("type", "input_image".into()),
         ("image_url", BorrowedValue::address(media)),
