@@ -46,12 +46,15 @@ pub(crate) use origin::{
     outgoing, remember_origin, remember_origins, without_compaction, without_foreign_parts,
 };
 pub use private::{PrivateField, PrivateFields};
+pub(crate) use row::COMMON_IMAGES;
 pub use row::{
     Blank, Ends, Files, Format, Ids, Images, InUrl, MaxTokens, Opens, ReasoningField, Row,
     ToolNames,
 };
 pub(crate) use schema::{CHOICES, over_limits};
-pub(crate) use sent::{SentAs, audio_format, google_type, has_place, text_of_file};
+pub(crate) use sent::{
+    SentAs, audio_format, google_type, has_place, is_within_result, text_of_file,
+};
 #[cfg(any(feature = "reqwest", feature = "ureq"))]
 pub(crate) use server::{KeyHeader, Server};
 
@@ -76,9 +79,10 @@ pub(crate) use server::{KeyHeader, Server};
 /// | an answer without its reasoning | refused by DeepSeek, which takes an empty one | - | - | - | - | - |
 /// | a tool's name with other characters than letters, digits, `_` and `-`, or above 64 | refused | refused | refused, above 128 | `.` and `:` are taken, a digit in front is not | refused | - |
 /// | a call id that is too long | above 40 characters | above 64 characters | - | - | - | - |
-/// | an answer at the end | refused by DeepSeek | - | refused from Claude 4.6 on; before, white space at its end is | - | refused | - |
+/// | an answer at the end | refused by DeepSeek, llama.cpp | - | refused from Claude 4.6 on; before, white space at its end is | - | refused | - |
 /// | a choice of tools that demands a call | refused by DeepSeek while it thinks | - | - | - | - | no such field |
-/// | arguments that are not a JSON object | refused by vLLM, llama.cpp | - | refused | refused | refused by templates | refused |
+/// | arguments that are not a JSON object | refused by vLLM, llama.cpp, `LiteLLM`, `SGLang` | - | refused | refused | refused by templates | refused |
+/// | images as data that are not PNG, JPEG, GIF or WebP | refused; GIF by xAI and Google's server, WebP by xAI and llama.cpp too | refused | refused | HEIC is taken, GIF is refused | refused | refused, GIF and WebP too |
 /// | another provider's fields | refused by servers that validate, such as Groq | refused | refused | refused | refused | - |
 ///
 /// # What the composer does about it
@@ -215,7 +219,8 @@ pub enum Provider {
     /// message, nor a prompt without a user message.
     #[doc(alias = "VLLM")]
     Vllm,
-    /// The server of llama.cpp, with such a template.
+    /// The server of llama.cpp, with such a template. A model that thinks refuses an answer at the
+    /// end of a prompt.
     #[doc(alias = "llama.cpp")]
     LlamaCpp,
     /// Any other server of OpenAI's format: only what all of them take, and no private fields.

@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::row::{Format, Row};
 use crate::message::{
-    AiMessage, AiPart, Attributes, Media, Message, Part, Reasoning, Source, TextPart, ToolCall,
+    AiMessage, AiPart, Attributes, DataUrl, Media, Message, Part, Reasoning, Source, TextPart,
+    ToolCall, inline,
 };
 
 /// The attribute in which an answer remembers the name of its provider.
@@ -326,7 +327,10 @@ impl<'a> PrivateFilter<'a> {
                 self.own
                     && media.extra.get(self.mark).is_some_and(|kept| kept.get("item").is_some())
             }
-            (Format::Ollama, _) => matches!(part, Part::Image(_)) && media.data_len().is_some(),
+            (Format::Ollama, _) => {
+                let is_taken = |data: DataUrl<'_>| self.row.images.takes(data.media_type);
+                matches!(part, Part::Image(_)) && inline(media).is_some_and(is_taken)
+            }
             _ => false,
         }
     }

@@ -20,7 +20,7 @@ use crate::error::Result;
 ///
 /// let mut row = Row::like(Provider::OpenAiCompatible, "our-gateway")?;
 /// row.ends = Ends::WithoutAnswer;
-/// row.parses_arguments = true;
+/// row.audio = false;
 /// let gateway = Provider::custom(row);
 /// assert_eq!(gateway.to_string(), "our-gateway");
 ///
@@ -111,7 +111,7 @@ pub struct Row {
     pub late_system: bool,
     /// True if the server parses the arguments of earlier calls, and fails on those that are not a
     /// JSON object because the model was cut off within them.
-    #[serde(default)]
+    #[serde(default = "yes")]
     pub parses_arguments: bool,
     /// True if a message may carry the speaker's name.
     #[serde(default = "yes")]
@@ -139,8 +139,8 @@ pub struct Row {
     /// [`Provider`](Provider#pictures-and-documents).
     #[serde(default, skip_serializing_if = "MediaLimits::is_none")]
     pub media: MediaLimits,
-    /// True if media that a tool gave stand in its result. Where not, they stand behind it: of
-    /// Google's models those before Gemini 3 refuse them in it.
+    /// True if media that a tool gave stand in its result, as far as the format takes them there.
+    /// Others stand behind it: of Google's models those before Gemini 3 refuse all in it.
     #[serde(default = "yes")]
     pub media_in_results: bool,
     /// True if reasoning without a signature is refused.
@@ -310,6 +310,9 @@ pub enum Blank {
 pub enum Ids {
     /// Any id.
     Any,
+    /// Any id, which is not written: a result answers by its name and its place. Only Gemini's
+    /// format can do without.
+    Unwritten,
     /// Not empty, and distinct within one message.
     #[default]
     DistinctInMessage,
@@ -403,10 +406,37 @@ pub enum Images {
     /// PNG, JPEG, GIF and WebP, which are all that most servers take.
     #[default]
     Common,
+    /// PNG and JPEG.
+    PngJpeg,
+    /// PNG, JPEG and GIF.
+    PngJpegGif,
+    /// PNG, JPEG, WebP, HEIC and HEIF, as Google's models take them.
+    Google,
     /// Any that the format has a place for.
     Any,
     /// None, not even at an address: the models read text.
     Never,
+}
+
+/// The images that nearly all servers take; others take only the first of these.
+pub(crate) const COMMON_IMAGES: [&str; 5] =
+    ["image/jpeg", "image/jpg", "image/png", "image/gif", "image/webp"];
+
+impl Images {
+    /// Returns whether data of this media type are taken. Those of an unknown kind may be.
+    pub(crate) fn takes(self, media_type: &str) -> bool {
+        let taken: &[&str] = match self {
+            Self::Any => return true,
+            Self::Never => return false,
+            Self::Common => &COMMON_IMAGES,
+            Self::PngJpeg => &COMMON_IMAGES[..3],
+            Self::PngJpegGif => &COMMON_IMAGES[..4],
+            Self::Google => {
+                &["image/jpeg", "image/jpg", "image/png", "image/webp", "image/heic", "image/heif"]
+            }
+        };
+        !media_type.starts_with("image/") || taken.contains(&media_type)
+    }
 }
 
 /// The form of files in OpenAI's format.

@@ -3,8 +3,8 @@
 
 use super::Provider;
 use super::origin::origin_of;
-use super::row::{Files, Format, Images, Row};
-use crate::message::{Media, Message, Part, Source, base64, inline, known_type};
+use super::row::{COMMON_IMAGES, Files, Format, Images, Row};
+use crate::message::{DataUrl, Media, Message, Part, Source, base64, inline, known_type};
 
 /// What a provider is sent for a part of a message.
 pub(crate) enum SentAs {
@@ -65,7 +65,7 @@ fn is_taken(part: &Part, media: &Media, row: &Row) -> bool {
     }
 }
 
-/// Returns whether the format has a place for a part, in a result or elsewhere.
+/// Returns whether the format has a place for a part, in a tool message or elsewhere.
 pub(crate) fn has_place(part: &Part, in_result: bool, row: &Row) -> bool {
     let Some(media) = part.as_media() else { return true };
     let is_here = || inline(media).is_some();
@@ -83,14 +83,14 @@ pub(crate) fn has_place(part: &Part, in_result: bool, row: &Row) -> bool {
         }
         (Format::Responses, part) => matches!(part, Part::Image(_) | Part::File(_)),
         (Format::Anthropic, Part::Image(_)) => {
-            inline(media).is_none_or(|data| COMMON.contains(&data.media_type))
+            inline(media).is_none_or(|data| COMMON_IMAGES.contains(&data.media_type))
         }
         (Format::Anthropic, Part::File(_)) => inline(media).is_none_or(|data| {
             // A memory keeps no text beside its records: a reference, without data, is none.
             let is_text = data.media_type.starts_with("text/") && !data.data.is_empty();
             data.media_type == PDF || is_text && base64::text(data.data).is_some()
         }),
-        (Format::Gemini, _) => has_place_at_google(media, in_result),
+        (Format::Gemini, _) => has_place_at_google(media),
         (Format::Ollama, Part::Image(_)) => is_here(),
         _ => false,
     }
@@ -106,17 +106,9 @@ pub(crate) fn audio_format(media: &Media) -> Option<&str> {
     }
 }
 
-const COMMON: [&str; 5] = ["image/gif", "image/jpeg", "image/jpg", "image/png", "image/webp"];
-
 fn takes_image(media: &Media, row: &Row) -> bool {
-    match row.images {
-        Images::Any => true,
-        Images::Never => false,
-        // One of which the kind is not known may be one of these.
-        Images::Common => inline(media).is_none_or(|data| {
-            !data.media_type.starts_with("image/") || COMMON.contains(&data.media_type)
-        }),
-    }
+    let takes_data = |data: DataUrl<'_>| row.images.takes(data.media_type);
+    row.images != Images::Never && inline(media).is_none_or(takes_data)
 }
 
 /// Returns whether a provider can look where this address leads: at that of a store or a file of
@@ -125,7 +117,7 @@ fn takes_image(media: &Media, row: &Row) -> bool {
 fn reaches(url: &str, row: &Row) -> bool {
     let is_gemini = row.format == Format::Gemini;
     if url.starts_with(GEMINI_FILES) {
-        return is_gemini && row.name() != Provider::Vertex.row().name();
+        return is_gemini && row.name() != VERTEX;
     }
     let scheme = url.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
     match scheme.unwrap_or_default().as_str() {
@@ -143,15 +135,15 @@ fn reaches(url: &str, row: &Row) -> bool {
 
 /// Returns whether a provider may have given this id: the form of some tells whose they are.
 fn knows_id(id: &str, row: &Row) -> bool {
-    match row.format {
-        Format::Anthropic => !id.starts_with("file-") && !id.starts_with("files/"),
-        Format::Gemini => !id.starts_with("file-") && !id.starts_with("file_01"),
+    let mut forms = ["file-", "file_01", "files/"].into_iter();
+    let Some(form) = forms.find(|form| id.starts_with(form)) else { return true };
+    let (own, hosts): (_, &[&str]) = match row.format {
+        Format::Anthropic => ("file_01", &["anthropic"]),
+        Format::Gemini => ("files/", &["gemini"]),
         // Azure gives such ids too.
-        _ if id.starts_with("file-") => {
-            is_own_or(row, &["openai", "openai_responses", "azure", "litellm"])
-        }
-        _ => !id.starts_with("file_01") && !id.starts_with("files/"),
-    }
+        _ => ("file-", &["openai", "openai_responses", "azure", "litellm"]),
+    };
+    form == own && is_own_or(row, hosts)
 }
 
 /// Returns whether this is one of these servers, or one with a row of the application's own, of
@@ -197,19 +189,29 @@ fn type_at(url: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns whether Gemini's format has a place for media, of which it wants to know the type. A
-/// result holds data, and files in Google's storage or its Files API.
-fn has_place_at_google(media: &Media, in_result: bool) -> bool {
-    const STORES: [&str; 3] = ["gs://", "files/", GEMINI_FILES];
-    let may_hold = |uri: &str| !in_result || STORES.iter().any(|own| uri.starts_with(own));
+/// Returns whether Gemini's format has a place for media, of which it wants to know the type.
+fn has_place_at_google(media: &Media) -> bool {
     let media_type = google_type(media);
     match &media.source {
-        Source::FileId(id) => may_hold(id),
+        Source::FileId(_) => true,
         Source::Url(url) if inline(media).is_none() => {
-            media_type.map_or_else(|| is_googles(url), is_read) && may_hold(url)
+            media_type.map_or_else(|| is_googles(url), is_read)
         }
-        _ => media_type.is_some_and(is_read),
+        _ => media_type.is_some_and(is_read_as_data),
     }
+}
+
+/// Returns whether these media may be within a result of Gemini's format: some types of data, and
+/// on Vertex what is in Google's storage. Others may be behind it.
+pub(crate) fn is_within_result(media: &Media, row: &Row) -> bool {
+    const TYPES: [&str; 5] = [PDF, "image/jpeg", "image/png", "image/webp", "text/plain"];
+    let is_stored = match &media.source {
+        Source::Url(url) => url.starts_with("gs://") && row.name() == VERTEX,
+        _ => false,
+    };
+    let is_held = inline(media).is_some() || is_stored;
+    let is_seen = google_type(media).is_some_and(|it| TYPES.contains(&it));
+    row.media_in_results && is_held && is_seen
 }
 
 /// Returns the media type that Google is told; `None` if it is not known.
@@ -233,6 +235,14 @@ fn is_read(media_type: &str) -> bool {
     !REFUSED.contains(&media_type) && !media_type.starts_with("application/vnd.")
 }
 
+/// Returns whether it reads data of this type: of an application's only PDF. By its reference it
+/// reads more at an address, such as JSON.
+fn is_read_as_data(media_type: &str) -> bool {
+    media_type == PDF || is_read(media_type) && !media_type.starts_with("application/")
+}
+
+const VERTEX: &str = "vertex";
+
 /// The files that were given to Gemini, which need its key.
 const GEMINI_FILES: &str = "https://generativelanguage.googleapis.com/";
 
@@ -242,6 +252,9 @@ fn takes_file(media: &Media, row: &Row) -> bool {
         Files::Never => false,
         // Of one that is not here nobody knows.
         Files::Pdf => inline(media).is_none_or(|data| data.media_type == PDF),
+        _ if row.format == Format::Gemini => {
+            inline(media).is_none() || google_type(media).is_some_and(is_read_as_data)
+        }
         _ => true,
     }
 }

@@ -42,7 +42,8 @@ pub(super) const COMPATIBLE: Row = Row {
     parallel_calls: true,
     system: true,
     late_system: false,
-    parses_arguments: false,
+    // LiteLLM, SGLang and others parse them, and answer 400 or 500.
+    parses_arguments: true,
     names: true,
     refusals: false,
     images: Images::Common,
@@ -74,6 +75,7 @@ pub(super) const COMPATIBLE: Row = Row {
 /// Azure.
 pub(super) const OPENAI: Row = Row {
     late_system: true,
+    parses_arguments: false,
     ids: Ids::AtMost40,
     refusals: true,
     // "Expected a base64-encoded data URL with an application/pdf MIME type"
@@ -113,6 +115,7 @@ pub(super) const RESPONSES: Row = Row {
     late_system: true,
     ends_in_reasoning: false,
     ids: Ids::DistinctAtMost64,
+    parses_arguments: false,
     names: false,
     any_root: false,
     // "You can drop items that came before the most recent compaction item."
@@ -128,11 +131,9 @@ pub(super) const ANTHROPIC: Row = Row {
     // "This model does not support assistant message prefill": from Claude 4.6 on.
     ends: Ends::WithoutAnswer,
     blank: Blank::White,
-    alternates: false, // the provider joins neighbours of one side
     ends_in_reasoning: false,
     ids: Ids::Distinct,
     joins_calls: true,
-    parses_arguments: true,
     names: false,
     signed_reasoning: true,
     // "input_schema does not support oneOf, allOf, or anyOf at the top level"
@@ -141,7 +142,6 @@ pub(super) const ANTHROPIC: Row = Row {
     tool_names: ToolNames::AtMost128,
     // What comes before a `compaction` block is ignored, whether or not it is sent.
     compacts: true,
-    images: Images::Any,
     detail: false,
     private: PrivateFields::ALL.from(Provider::ClaudeOnBedrock).from(Provider::ClaudeOnVertex),
     // "too many images and documents: 120 + 0 > 100" (of models with a context of 200,000 tokens;
@@ -201,7 +201,6 @@ pub(super) const GEMINI: Row = Row {
     blank: Blank::Empty,
     ids: Ids::Any,
     joins_calls: true,
-    parses_arguments: true,
     names: false,
     signed_calls: true,
     tool_names: ToolNames::Dotted,
@@ -214,7 +213,10 @@ pub(super) const GEMINI: Row = Row {
     ..named("gemini", COMPATIBLE)
 };
 
+/// "Unknown name \"id\" at 'contents[1].parts[0].`function_call`': Cannot find field.", by many
+/// public reports.
 pub(super) const VERTEX: Row = Row {
+    ids: Ids::Unwritten,
     private: PrivateFields::ALL.from(Provider::Gemini),
     // Its pages of the models: 3,000 images, 900 of Gemini 3 Pro's preview; 7 MB each as data.
     media: MediaLimits { pictures: Some(900), picture_bytes: Some(sent(7 * MB)), ..GEMINI.media },
@@ -227,7 +229,7 @@ pub(super) const VERTEX: Row = Row {
 pub(super) const GOOGLE_OPENAI: Row = Row {
     opens: Opens::WithUser,
     blank: Blank::Empty,
-    parses_arguments: true,
+    images: Images::Google,
     files: Files::Never, // "Invalid content part type: file"
     signed_calls: true,
     tool_names: ToolNames::Letter,
@@ -243,6 +245,7 @@ pub(super) const MISTRAL: Row = Row {
     blank: Blank::Empty,
     alternates: true,
     ids: Ids::Nine,
+    parses_arguments: false,
     names: false,
     files: Files::Document,
     asks_for_usage: false,
@@ -274,6 +277,7 @@ pub(super) const STRICT_TEMPLATE: Row = Row {
 pub(super) const DEEPSEEK: Row = Row {
     opens: Opens::WithUser,
     ends: Ends::WithoutAnswer,
+    parses_arguments: false,
     images: Images::Never,
     audio: false,
     files: Files::Never,
@@ -287,6 +291,7 @@ pub(super) const DEEPSEEK: Row = Row {
 /// the same for each property that is not in the reference, its own `channel` included. Of media it
 /// takes images.
 pub(super) const GROQ: Row = Row {
+    parses_arguments: false,
     audio: false,
     files: Files::Never,
     // Its guide to vision: five images a request, and 4 MB for one that holds some as data.
@@ -295,6 +300,7 @@ pub(super) const GROQ: Row = Row {
 };
 
 pub(super) const OPENROUTER: Row = Row {
+    parses_arguments: false,
     reasoning: Some(ReasoningField::Reasoning),
     files: Files::Address,
     cache_marks: true,
@@ -307,7 +313,10 @@ pub(super) const OPENROUTER: Row = Row {
 pub(super) const XAI: Row = Row {
     blank: Blank::Empty,
     late_system: true,
-    // Its guide to images: "Maximum image size: 20MiB", "Maximum number of images: No limit".
+    parses_arguments: false,
+    // Its guide to images: "Maximum image size: 20MiB", "Maximum number of images: No limit",
+    // "Supported image file types: jpg/jpeg or png".
+    images: Images::PngJpeg,
     media: MediaLimits { picture_bytes: Some(sent(20_971_520)), ..MediaLimits::NONE },
     ..named("xai", COMPATIBLE)
 };
@@ -324,15 +333,15 @@ pub(super) const LITELLM: Row = Row {
 };
 
 /// It renders its own templates, which take any order. It has no field for a choice of tools.
+/// "invalid image type: image/webp", by public reports.
 pub(super) const OLLAMA: Row = Row {
     format: Format::Ollama,
     opens: Opens::Freely,
     late_system: true,
     ids: Ids::Any,
-    parses_arguments: true,
     names: false,
     tool_names: ToolNames::Any,
-    images: Images::Any,
+    images: Images::PngJpeg,
     detail: false,
     forced_calls: false,
     private: PrivateFields::ALL,
@@ -345,15 +354,20 @@ pub(super) const OLLAMA: Row = Row {
 /// without a user message ("No user query found in messages").
 pub(super) const VLLM: Row = Row {
     opens: Opens::WithUser,
-    parses_arguments: true,
     reasoning: Some(ReasoningField::Reasoning),
     tool_names: ToolNames::Any,
-    images: Images::Any,
     files: Files::Never, // "Unknown part type: file"; llama.cpp: "unsupported content[].type"
     private: PrivateFields::ALL,
     ..named("vllm", COMPATIBLE)
 };
 
 /// It parses the arguments of earlier calls, and answers 500; the templates are those of [`VLLM`].
-pub(super) const LLAMA_CPP: Row =
-    Row { reasoning: Some(ReasoningField::ReasoningContent), ..named("llama_cpp", VLLM) };
+/// "Assistant response prefill is incompatible with `enable_thinking`.", and for any model "Cannot
+/// have 2 or more assistant messages at the end of the list.". Its reader of images knows no WebP
+/// and no HEIC ("Failed to load image or audio file").
+pub(super) const LLAMA_CPP: Row = Row {
+    ends: Ends::WithoutAnswer,
+    reasoning: Some(ReasoningField::ReasoningContent),
+    images: Images::PngJpegGif,
+    ..named("llama_cpp", VLLM)
+};

@@ -30,10 +30,12 @@
 //! - Neighbouring answers are one entry, and so are the results of one answer's calls, in the order
 //!   of the calls, since the API counts them. User messages stay separate.
 //! - A call's `args` are an object. A result's `response` is `{"output": ..}`, or `{"error": ..}`
-//!   if the tool failed, with a text, or a list of texts if the result has parts; media are its
-//!   `parts`. A result has the name of its call, or its own tool name if no call precedes it.
-//! - Calls and results carry ids. If the API gave none, [`answer`] and [`history`] make one up and
-//!   mark it, so that it is not written; [`without_ids`](Contents::without_ids) writes none.
+//!   if the tool failed, with a text, or a list of texts if the result has parts. PNG, JPEG, WebP,
+//!   PDF and plain text as data, for Vertex AI also in its storage, are its `parts`; other media
+//!   are behind it. A result has the name of its call, or its own tool name if no call precedes it.
+//! - Calls and results carry ids, but not for Vertex AI, which refuses them. If the API gave none,
+//!   [`answer`] and [`history`] make one up and mark it, so that it is not written;
+//!   [`without_ids`](Contents::without_ids) writes none.
 //! - A `thoughtSignature` stays on the part that it came with: a call's is its
 //!   [`signature`](crate::ToolCall::signature), those of texts and media are in their `extra`.
 //!   Parts are never merged. Reasoning is `"thought": true`; another format's reasoning is left
@@ -48,9 +50,9 @@
 //! # What is lost
 //!
 //! If the format has no place for something, [`Contents::strict`] says so in advance. Otherwise,
-//! data and addresses of unknown media type, and results' media at an address (except `gs://`),
-//! become texts like `[image: not supported by this format]`; custom messages are left out;
-//! arguments that are not a JSON object become `{"arguments": ".."}`.
+//! data and addresses of unknown media type, or of one that the API does not read, become texts
+//! like `[image: not supported by this format]`, but a file that is a text is sent as one; custom
+//! messages are left out; arguments that are not a JSON object become `{"arguments": ".."}`.
 //!
 //! Lost silently, because there is no place for it:
 //! - names and attributes of messages, except a result's [`ATTRIBUTE`];

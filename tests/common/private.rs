@@ -21,7 +21,7 @@ pub fn with_private(
     })
 }
 
-const EPISODES: usize = 45;
+const EPISODES: usize = 52;
 
 /// Each line is an episode: the messages of it with ` ; ` between, each of an answer's provider and
 /// of what it says, or as it is stored. Words in capitals stand for what is in `NAMED`, and `$n`
@@ -70,11 +70,18 @@ openai_responses completed [{"type": "reasoning", "id": "rs_$n", "summary": [], 
 openai_responses completed [CLICKS] ; tool {"tool_call_id": "own$n", "name": "computer", "content": [{"type": "image", "data": "iVBORw0KGgo=", "media_type": "image/png"}]}
 azure tool_calls {"content": null, "tool_calls": [{"id": "own$n", "type": "", "function": {"name": "look", "arguments": "{}"}}]} ; ROLLED
 openai tool_calls {"content": null, "tool_calls": [{"id": "own$n", "type": "function", "function": {"name": "look", "arguments": "{}"}}]} ; tool {"tool_call_id": "own$n", "name": "look", "content": [{"type": "image", "url": "data:image/png;base64,/9j/wAARCAMABAAD"}]}
+LOOKS ; tool {"tool_call_id": "own$n", "name": "look", "is_error": true, "content": [{"type": "text", "text": "Dark."}, {"type": "image", "data": "iVBORw0KGgo=", "media_type": "image/png"}]}
+LOOKS ; tool {"tool_call_id": "own$n", "name": "look", "content": [{"type": "audio", "data": "UklGRg==", "media_type": "audio/wav"}, {"type": "image", "url": "https://e.x/a.png"}, {"type": "image", "url": "gs://b/a.png"}]}
+user {"type": "image", "data": "UklGRhoAAABXRUJQVlA4", "media_type": "image/webp"}
+user {"type": "image", "data": "R0lGODlhAQABAAAA", "media_type": "image/gif"}
+user {"type": "image", "url": "https://e.x/a.png", "detail": "ultra_high"}
+user {"type": "file", "data": "eyJhIjoxfQ==", "media_type": "application/json", "name": "a.json"}
+user {"type": "file", "data": "UEsDBA==", "media_type": "application/zip", "name": "a.zip"}
 xai stop {"content": "", "reasoning_content": "hm"}
 gemini STOP [{"text": "a"}, {"text": "b"}, {"text": "", "thoughtSignature": "c2ln"}] {"groundingMetadata": {"groundingChunks": [{"web": {"uri": "https://e.x/a"}}]}}
 "#;
 
-const NAMED: [(&str, &str); 8] = [
+const NAMED: [(&str, &str); 9] = [
     (
         "SEARCHES",
         r#"{"type": "server_tool_use", "id": "srv_s$n", "name": "web_search", "input": {"query": "x"}}"#,
@@ -96,6 +103,10 @@ const NAMED: [(&str, &str); 8] = [
     (
         "CLICKS",
         r#"{"type": "computer_call", "id": "cu_$n", "call_id": "own$n", "status": "completed", "pending_safety_checks": [], "action": {"type": "screenshot"}}"#,
+    ),
+    (
+        "LOOKS",
+        r#"openai tool_calls {"content": null, "tool_calls": [{"id": "own$n", "type": "function", "function": {"name": "look", "arguments": "{}"}}]}"#,
     ),
     ("ROLLED", r#"tool {"tool_call_id": "own$n", "name": "look", "content": "3"}"#),
 ];

@@ -224,7 +224,8 @@ fn unlike(kind: &str, data: &str) -> Option<String> {
 }
 
 /// What Gemini's models find wrong with media: `mimeType` is required of `fileData` (Google's
-/// storage and others' servers tell none; its own files and YouTube do), models before 2.5 answer
+/// storage and others' servers tell none; its own files and YouTube do), "Unsupported MIME type" of
+/// applications' data but PDFs, models before 2.5 answer
 /// "Invalid or unsupported file uri" to others' servers, and those before 3 "Per part media
 /// resolution is not supported for this Model".
 pub fn gemini_media(contents: &Value, fetches: bool, resolves: bool) -> Wrong {
@@ -243,6 +244,9 @@ pub fn gemini_media(contents: &Value, fetches: bool, resolves: bool) -> Wrong {
             let is_foreign = !fetches && uri.starts_with("http");
             tell!(wrong, is_foreign, "invalid or unsupported file uri {uri:?}");
         }
+        let kind = text(&part["inlineData"], "mimeType");
+        let is_odd = kind.starts_with("application/") && kind != "application/pdf";
+        tell!(wrong, is_odd, "unsupported MIME type {kind:?}");
         let level = &part["mediaResolution"];
         let is_taken = resolves && level["level"].is_string();
         tell!(wrong, !level.is_null() && !is_taken, "per part media resolution is not supported");
@@ -535,7 +539,11 @@ pub fn gemini(contents: &Value) -> Wrong {
             }
         }
         if !results.is_empty() {
-            let is_mixed = role != "user" || results.len() != list(&entry["parts"]).len();
+            // Google's own command line tool sends media beside them.
+            let is_media =
+                |part: &&Value| ["inlineData", "fileData"].map(|key| part.get(key)) != [None; 2];
+            let media = list(&entry["parts"]).iter().filter(is_media).count();
+            let is_mixed = role != "user" || results.len() + media != list(&entry["parts"]).len();
             tell!(wrong, is_mixed, "{i}: results beside something else");
             let before = i.checked_sub(1).and_then(|before| contents.get(before));
             let mut called: HashMap<String, i32> = HashMap::new();
@@ -552,6 +560,31 @@ pub fn gemini(contents: &Value) -> Wrong {
         tell!(wrong, is_twice, "{i}: results in two turns");
     }
     wrong
+}
+
+/// The media within results that Gemini takes: data of these types, and what lies in its storage
+/// where that is reached (the guide to function calling, "Multimodal function responses").
+pub fn media_in_results(contents: &Value, reaches: bool) -> Wrong {
+    const TYPES: [&str; 5] =
+        ["image/png", "image/jpeg", "image/webp", "application/pdf", "text/plain"];
+    let parts = list(contents).iter().flat_map(|entry| list(&entry["parts"]));
+    let media = parts.flat_map(|part| list(&part["functionResponse"]["parts"]));
+    let bad = media.filter(|part| {
+        let (data, file) = (&part["inlineData"], &part["fileData"]);
+        let is_stored = reaches && text(file, "fileUri").starts_with("gs://");
+        let is_typed = |it: &Value| TYPES.contains(&text(it, "mimeType"));
+        let is_taken = is_typed(data) || (is_stored && is_typed(file));
+        !is_taken
+    });
+    bad.map(|part| format!("within a result: {part}")).collect()
+}
+
+/// Vertex: "Unknown name \"id\" at 'contents[1].parts[0].function_call': Cannot find field."
+pub fn no_ids(contents: &Value) -> Wrong {
+    let parts = list(contents).iter().flat_map(|entry| list(&entry["parts"]));
+    let named = parts.flat_map(|part| [&part["functionCall"], &part["functionResponse"]]);
+    let named = named.filter(|it| it.get("id").is_some());
+    named.map(|it| format!("unknown name \"id\": {it}")).collect()
 }
 
 /// Gemini from 3 on: "Function call is missing a `thought_signature` in functionCall parts", of
@@ -681,7 +714,8 @@ pub fn openai_ids(messages: &Value) -> Wrong {
 
 /// Claude from 4.6 on: "This model does not support assistant message prefill. The conversation
 /// must end with a user message." One that rests (`pause_turn`) goes on with a hosted call, where
-/// the answer is sent back as it is.
+/// the answer is sent back as it is. llama.cpp: "Assistant response prefill is incompatible with
+/// enable_thinking.".
 pub fn no_prefill(messages: &Value) -> Wrong {
     let ends = list(messages).last().is_some_and(|last| text(last, "role") == "assistant");
     let blocks = || list(messages).iter().flat_map(|message| list(&message["content"]));

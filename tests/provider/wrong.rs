@@ -10,7 +10,7 @@ use crate::validators::{self, Wrong};
 pub(crate) fn wrong(provider: Provider, body: &Value) -> Wrong {
     let messages = &body["messages"];
     let order = of_order(provider, messages);
-    let rules = of_rules(provider, body);
+    let rules = [of_rules(provider, body), of_images(provider, body)].concat();
     let data = validators::data_of_its_type(body);
     [rules, order, of_blocks(provider, messages), of_media(provider, body), data].concat()
 }
@@ -27,11 +27,27 @@ fn of_order(provider: Provider, messages: &Value) -> Wrong {
     }
 }
 
+fn of_images(provider: Provider, body: &Value) -> Wrong {
+    const TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+    let google = ["image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"];
+    let types = match provider {
+        Provider::Xai | Provider::Ollama => &TYPES[..2],
+        Provider::LlamaCpp => &TYPES[..3],
+        Provider::GoogleOpenAi => &google,
+        // These pass on what they are sent, or speak another format.
+        Provider::LiteLlm | Provider::Gemini | Provider::Vertex => return Wrong::new(),
+        _ => &TYPES,
+    };
+    [validators::images(body, types), validators::details(body)].concat()
+}
+
 fn of_media(provider: Provider, body: &Value) -> Wrong {
     const GEMINI: &str = "https://generativelanguage.googleapis.com/";
-    let gemini = || {
+    let gemini = |reaches| {
         let contents = &body["contents"];
-        [validators::gemini_media(contents, true, false), validators::only_tls(contents)].concat()
+        let media = validators::gemini_media(contents, true, false);
+        let in_results = validators::media_in_results(contents, reaches);
+        [media, in_results, validators::only_tls(contents)].concat()
     };
     let foreign = |own: &[&str]| validators::foreign_media(body, own);
     match provider {
@@ -41,10 +57,10 @@ fn of_media(provider: Provider, body: &Value) -> Wrong {
         Provider::Vllm | Provider::LlamaCpp | Provider::GoogleOpenAi => {
             [foreign(&[]), validators::no_files(&body["messages"])].concat()
         }
-        Provider::Gemini => [foreign(&["gs://", GEMINI, "files/"]), gemini()].concat(),
-        Provider::Vertex => [foreign(&["gs://", "files/"]), gemini()].concat(),
+        Provider::Gemini => [foreign(&["gs://", GEMINI, "files/"]), gemini(false)].concat(),
+        Provider::Vertex => [foreign(&["gs://"]), gemini(true)].concat(),
         Provider::ClaudeOnBedrock | Provider::ClaudeOnVertex => {
-            [foreign(&["file_01"]), validators::no_addresses(&body["messages"])].concat()
+            [foreign(&[]), validators::no_addresses(&body["messages"])].concat()
         }
         own if own == Provider::Anthropic || own == older_claude() => {
             [foreign(&["file_01"]), validators::only_tls(&body["messages"])].concat()
@@ -85,8 +101,13 @@ fn of_rules(provider: Provider, body: &Value) -> Wrong {
         Provider::Anthropic | Provider::ClaudeOnBedrock | Provider::ClaudeOnVertex => {
             both(validators::anthropic(messages), validators::no_prefill(messages))
         }
-        Provider::Gemini | Provider::Vertex => {
+        Provider::Gemini => {
             both(validators::gemini(&body["contents"]), validators::signed_calls(&body["contents"]))
+        }
+        Provider::Vertex => {
+            let contents = &body["contents"];
+            let signed = validators::signed_calls(contents);
+            [validators::gemini(contents), signed, validators::no_ids(contents)].concat()
         }
         Provider::GoogleOpenAi => {
             let arguments = validators::readable_arguments(messages);
@@ -100,12 +121,18 @@ fn of_rules(provider: Provider, body: &Value) -> Wrong {
         }
         Provider::Groq => both(validators::openai(messages), validators::groq(messages)),
         Provider::OpenAiCompatible => {
-            both(validators::openai(messages), validators::texts_are_strings(messages))
+            let arguments = validators::readable_arguments(messages);
+            let strings = validators::texts_are_strings(messages);
+            [validators::openai(messages), strings, arguments].concat()
         }
         Provider::DeepSeek => both(validators::openai(messages), validators::deepseek(messages)),
         Provider::Xai => both(validators::openai(messages), validators::xai(messages)),
-        Provider::Vllm | Provider::LlamaCpp => {
+        Provider::Vllm | Provider::LiteLlm => {
             both(validators::openai(messages), validators::readable_arguments(messages))
+        }
+        Provider::LlamaCpp => {
+            let arguments = validators::readable_arguments(messages);
+            [validators::openai(messages), arguments, validators::no_prefill(messages)].concat()
         }
         Provider::Ollama => validators::ollama(messages),
         own if own == older_claude() => {

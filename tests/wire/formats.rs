@@ -125,7 +125,7 @@ fn everything() -> Prompt {
         Part::text("What is this?"),
         Part::Image(Media::base64("image/png", "AA==").with_detail(Detail::Low)),
         Part::text("And this?"),
-        Part::Image(Media::url("data:image/webp;base64,UklGRg==")),
+        Part::Image(Media::url("data:image/jpeg;base64,/9j/")),
     ]);
     let looked = [
         AiPart::from(Reasoning::new("Two look-ups.").with_signature("sig")),

@@ -505,16 +505,16 @@ fn requests_as_clients_write_them_are_read() {
     assert_eq!(read, [Message::system("Be brief."), Message::user("hi")]);
 }
 
-/// A file of the Files API in a result became a placeholder, for Gemini itself.
+/// A file of the Files API in a result became a placeholder, for Gemini itself. The result has no
+/// place for it.
 #[test]
-fn a_file_of_its_own_goes_back_in_a_result() {
+fn a_file_of_its_own_goes_back_behind_a_result() {
     let uri = "https://generativelanguage.googleapis.com/v1beta/files/abc";
     let picture = Part::Image(Media::url(uri).with_media_type("image/png"));
     let messages = [Message::tool("c", "look", [picture])];
     let view = Contents::of(&messages).for_provider(Provider::Gemini);
     assert_eq!(view.losses(), []);
-    let result = &json!(view)[0]["parts"][0]["functionResponse"];
-    assert_eq!(result["parts"][0]["fileData"]["fileUri"], uri);
+    assert_eq!(json!(view)[0]["parts"][1]["fileData"]["fileUri"], uri);
     // By its name alone it is the same file.
     let named = Part::Image(Media::file_id("files/abc").with_media_type("image/png"));
     let named = [Message::tool("c", "look", [named])];
@@ -561,4 +561,73 @@ fn a_file_in_an_answer_is_written_with_its_type() {
         assert!(wrong.is_empty(), "{url}: {wrong:?}");
         assert_eq!(sent[0]["parts"][1]["fileData"]["mimeType"].as_str(), expected, "{url}");
     }
+}
+
+/// Vertex knows no ids of calls, of which all other providers' have one: "Unknown name \"id\" at
+/// 'contents[1].parts[0].`function_call`'".
+#[test]
+fn ids_of_calls_are_not_written_to_vertex() {
+    let calls = ["a", "b"].map(|id| ToolCall::new(id, "look", "{}"));
+    let [one, two] = calls.each_ref().map(|call| call.result(call.id.as_str()));
+    // The results came in another order.
+    let history = [Message::user("q"), Message::ai_calls(calls), two, one];
+    let contents = |provider| {
+        let prompt = crate::setups::prompt_for(provider, &history);
+        let contents = json!(gemini::contents(&prompt));
+        let results = contents[2]["parts"].as_array().unwrap().iter();
+        let outputs = results.map(|it| it["functionResponse"]["response"]["output"].clone());
+        assert_eq!(outputs.collect::<Vec<_>>(), ["a", "b"], "{contents}");
+        contents
+    };
+    assert_eq!(crate::validators::no_ids(&contents(Provider::Vertex)), [""; 0]);
+    assert_eq!(contents(Provider::Gemini)[1]["parts"][0]["functionCall"]["id"], "a");
+}
+
+/// Of media Gemini takes some types within a result, and answers 400 to others: they are behind it.
+#[test]
+fn media_that_a_result_can_not_hold_are_behind_it() {
+    let png = || Part::Image(Media::base64("image/png", "iVBORw0KGgo="));
+    let sound = || Part::Audio(Media::base64("audio/wav", "UklGRg=="));
+    let stored = || Part::Image(Media::url("gs://b/a.png"));
+    let there = || Part::Image(Media::url("https://e.x/a.png"));
+    let json = || Part::File(Media::base64("application/json", "eyJhIjoxfQ=="));
+    let call = ToolCall::new("c", "look", "{}");
+    let gives = Message::tool("c", "look", [png(), sound(), stored(), there(), json()]);
+    let history = [Message::user("q"), Message::ai_calls([call]), gives];
+    let (gemini, vertex) = (Provider::Gemini, Provider::Vertex);
+    let older = gemini.model("gemini-2.5-pro");
+    for (provider, within) in [(gemini, 1), (vertex, 2), (older, 0)] {
+        let prompt = crate::setups::prompt_for(provider, &history);
+        let view = gemini::contents(&prompt);
+        assert_eq!(view.losses(), [], "{provider}");
+        let contents = json!(view);
+        let bad = crate::validators::media_in_results(&contents, provider == vertex);
+        assert_eq!(bad, [""; 0], "{provider}");
+        let parts = contents[2]["parts"].as_array().unwrap();
+        let inside = parts[0]["functionResponse"]["parts"].as_array();
+        assert_eq!((inside.map_or(0, Vec::len), parts.len()), (within, 5 - within), "{provider}");
+        let said = &parts[0]["functionResponse"]["response"]["output"];
+        assert_eq!(said, &json!(["{\"a\":1}"]), "{provider}");
+    }
+}
+
+/// Google's API reads no archives and no JSON as a file: "Unsupported MIME type".
+#[test]
+fn a_file_that_gemini_does_not_read_is_a_text_if_it_is_one() {
+    let file = |kind: &str, data: &str| Part::File(Media::base64(kind, data));
+    let files = [
+        file("application/json", "eyJhIjoxfQ=="),
+        file("application/octet-stream", "MjEgwrBD"),
+        file("application/zip", "UEsDBBQA"),
+        file("application/pdf", "JVBERi0="),
+    ];
+    let list = [Message::user(files)];
+    let view = Contents::of(&list).for_provider(Provider::Gemini);
+    let losses: Vec<_> = view.losses().iter().map(ToString::to_string).collect();
+    assert_eq!(losses, ["message 0, part 2: a file"]);
+    let contents = json!(view);
+    let parts = &contents[0]["parts"];
+    assert_eq!((&parts[0]["text"], &parts[1]["text"]), (&json!("{\"a\":1}"), &json!("21 °C")));
+    assert_eq!(parts[3]["inlineData"]["mimeType"], "application/pdf");
+    assert_eq!(crate::validators::gemini_media(&contents, true, false), [""; 0]);
 }

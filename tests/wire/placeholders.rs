@@ -170,7 +170,7 @@ fn gemini() {
         Part::File(untyped()),
         widget(),
     ]);
-    format.assert_stands_in(result, Part::Image(Media::url("https://example.com/a.png")));
+    format.assert_stands_in(result, Part::Image(Media::url("https://example.com/a")));
     assert_broken(&format, "/0/parts/0/functionCall/args");
     for (message, error) in [
         (Message::user(""), ": an empty message is not"),

@@ -276,12 +276,13 @@ fn files_are_written_as_each_provider_takes_them() {
 /// templates as a call of a function whose arguments are no JSON: they answer 400 or 500.
 #[test]
 fn a_call_with_free_text_can_be_read_by_others() {
+    use Provider::{LiteLlm, LlamaCpp, OpenAiCompatible, StrictTemplate, Vllm};
     let item = json!({"type": "custom_tool_call", "call_id": "call00001", "name": "sql",
         "input": "SELECT 1"});
     let body = json!({"status": "completed", "output": [item]}).to_string();
     let answer = wire::answer(Provider::OpenAiResponses, &body).unwrap();
     let history = [Message::user("q"), answer.into(), Message::tool("call00001", "sql", "1")];
-    for provider in [Provider::Vllm, Provider::LlamaCpp, Provider::StrictTemplate] {
+    for provider in [Vllm, LlamaCpp, StrictTemplate, LiteLlm, OpenAiCompatible] {
         let prompt = prompt_for(provider, &history);
         let body = json!(wire::openai::messages(&prompt));
         let arguments = body[1]["tool_calls"][0]["function"]["arguments"].as_str().unwrap();
@@ -323,10 +324,12 @@ fn of_files_openai_is_sent_pdfs_and_texts() {
 /// who has no use for it.
 #[test]
 fn what_only_one_provider_can_look_at_is_not_shown_to_others() {
-    use Provider::{Anthropic, Gemini, OpenAi, OpenAiResponses, Vertex, Vllm};
+    use Provider::{
+        Anthropic, ClaudeOnBedrock, ClaudeOnVertex, Gemini, OpenAi, OpenAiResponses, Vertex, Vllm,
+    };
     let gemini = "https://generativelanguage.googleapis.com/v1beta/files/abc";
     let typed = |url: &str| Part::Image(Media::url(url).with_media_type("image/png"));
-    let known: [(Part, &[Provider]); 9] = [
+    let known: [(Part, &[Provider]); 10] = [
         (typed(gemini), &[Gemini]),
         (typed("gs://bucket/a.png"), &[Gemini, Vertex]),
         (typed("s3://bucket/a.png"), &[]),
@@ -336,10 +339,12 @@ fn what_only_one_provider_can_look_at_is_not_shown_to_others() {
         (typed("HTTP://e.x/a.png"), &[OpenAi, OpenAiResponses, Vllm]),
         (Part::File(Media::file_id("file-abc")), &[OpenAi, OpenAiResponses]),
         (Part::File(Media::file_id("file_01abc")), &[Anthropic]),
+        (Part::File(Media::file_id("files/abc")), &[Gemini]),
     ];
+    let hosts = [Anthropic, ClaudeOnBedrock, ClaudeOnVertex, Gemini, Vertex];
     for (part, who) in known {
         let history = [Message::user([Part::text("see"), part.clone()])];
-        for provider in [OpenAi, OpenAiResponses, Anthropic, Gemini, Vertex, Vllm] {
+        for provider in [OpenAi, OpenAiResponses, Vllm].into_iter().chain(hosts) {
             let prompt = prompt_for(provider, &history);
             let losses = wire::Request::new(&prompt).losses();
             let is_lost = request(provider, &prompt).to_string().contains("not supported");

@@ -796,6 +796,15 @@ fn the_gemini_validator_can_fail() {
     check(json!([hi, asked, turn("user", &[odd])]), "no object");
     let told = turn("user", &[result("look")]);
     check(json!([hi, asked, told, told]), "results in two turns");
+    let named = turn("model", &[json!({"functionCall": {"name": "look", "id": "c"}})]);
+    refuses(&validators::no_ids(&json!([named])), "unknown name");
+    let holding =
+        |part: Value| json!([turn("user", &[json!({"functionResponse": {"parts": [part]}})])]);
+    let audio = holding(json!({"inlineData": {"mimeType": "audio/wav", "data": ""}}));
+    let stored = json!({"fileData": {"mimeType": "image/png", "fileUri": "gs://b/a"}});
+    refuses(&validators::media_in_results(&audio, true), "within a result");
+    refuses(&validators::media_in_results(&holding(stored.clone()), false), "within a result");
+    assert_eq!(validators::media_in_results(&holding(stored), true), Wrong::new());
 }
 
 #[test]

@@ -27,6 +27,7 @@ fn gemini_is_told_the_type_of_what_it_fetches() {
         ("https://e.x/a.png", Some("image/png")),
         ("https://e.x/A.JPG?size=2#top", Some("image/jpeg")),
         ("gs://bucket/film.mp4", Some("video/mp4")),
+        ("https://e.x/a.json", Some("application/json")),
         ("https://e.x/a", None),
         ("https://e.x/v1.2/a", None),
         ("https://e.png", None),
@@ -302,6 +303,55 @@ fn an_answer_of_white_space_is_blank_where_it_is_trimmed() {
     let prompt = prompt_for(Provider::custom(row), &history);
     assert_eq!(prompt.iter().map(Message::text).collect::<Vec<_>>(), ["hi"]);
     assert_eq!(prompt.report().left_out[0].why, Reason::Blank);
+}
+
+/// An image of a type that the server's models can't read was a 400 in each later request.
+#[test]
+fn of_images_a_provider_is_sent_those_that_it_reads() {
+    let types = [
+        ("image/png", "iVBORw0KGgo="),
+        ("image/jpeg", "/9j/AA=="),
+        ("image/gif", "R0lGODlhAQABAAAA"),
+        ("image/webp", "UklGRhoAAABXRUJQVlA4"),
+        ("image/heic", "AAAAGGZ0eXBoZWlj"),
+    ];
+    let table = [
+        (Provider::OpenAi, "png jpeg gif webp"),
+        (Provider::Anthropic, "png jpeg gif webp"),
+        (Provider::Vllm, "png jpeg gif webp"),
+        (Provider::LlamaCpp, "png jpeg gif"),
+        (Provider::Xai, "png jpeg"),
+        (Provider::Ollama, "png jpeg"),
+        (Provider::GoogleOpenAi, "png jpeg webp heic"),
+        (Provider::Gemini, "png jpeg webp heic"),
+        (Provider::LiteLlm, "png jpeg gif webp heic"),
+        (Provider::DeepSeek, ""),
+    ];
+    for (provider, read) in table {
+        let images = types.map(|(kind, data)| Part::Image(Media::base64(kind, data)));
+        let prompt = prompt_for(provider, &[Message::user(images)]);
+        let (body, losses) = written(&Request::new(&prompt).max_tokens(9));
+        let sent = types.iter().filter(|(_, data)| body.to_string().contains(data));
+        let sent: Vec<_> = sent.filter_map(|(kind, _)| kind.strip_prefix("image/")).collect();
+        assert_eq!(sent.join(" "), read, "{provider}: {body}");
+        assert_eq!(losses.len(), types.len() - sent.len(), "{provider}: {losses:?}");
+        assert_eq!(wrong(provider, &body), [""; 0], "{provider}: {body}");
+    }
+    // Ollama's models are shown what another one drew, too.
+    let drawn = types.map(|(kind, data)| Part::Image(Media::base64(kind, data)));
+    let history = [Message::user("Draw."), AiMessage::from_parts(drawn).into(), Message::user("q")];
+    let body = json!(Request::new(&prompt_for(Provider::Ollama, &history)));
+    assert_eq!(body["messages"][1]["images"].as_array().unwrap().len(), 2, "{body}");
+}
+
+/// llama.cpp refuses to go on with an answer where the model thinks, and with two of them always:
+/// "Cannot have 2 or more assistant messages at the end of the list."
+#[test]
+fn llama_cpp_is_sent_no_answer_at_the_end() {
+    let history = [Message::user("A rhyme?"), Message::ai("Roses"), Message::ai("are")];
+    let prompt = prompt_for(Provider::LlamaCpp, &history);
+    assert_eq!(prompt.iter().last(), Some(&Message::user("(continue)")));
+    assert_eq!(wrong(Provider::LlamaCpp, &json!(Request::new(&prompt))), [""; 0]);
 }
 
 /// A late system message was put before the messages that it follows, where those were held for

@@ -73,7 +73,7 @@ fn media_that_a_provider_refuses_are_told_and_not_sent() {
     assert_eq!(refused(Provider::DeepSeek), [1, 2, 3, 4]);
     assert_eq!(refused(Provider::Groq), [2, 3, 4]);
     assert_eq!(refused(Provider::Gemini), [2, 4]);
-    assert_eq!(refused(Provider::Vllm), [4]);
+    assert_eq!(refused(Provider::Vllm), [2, 4]);
 }
 
 /// A history of OpenAI's went on at Claude with `file-1` as if Anthropic knew it, and the name of a

@@ -27,7 +27,7 @@ impl CallIds {
     }
 
     pub(super) fn takes_any(&self) -> bool {
-        self.rule == Ids::Any
+        matches!(self.rule, Ids::Any | Ids::Unwritten)
     }
 
     /// Returns the message with other ids, or `None` if its own are allowed. `known` is the numbers

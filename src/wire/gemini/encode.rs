@@ -8,7 +8,7 @@ use super::{ATTRIBUTE, Contents, FORMAT, Options, SHAPE, SIGNATURE, WHOLE};
 use crate::message::{
     AiPart, Content, EMPTY_MESSAGE, Media, Message, Part, Reasoning, Source, ToolCall, ToolMessage,
 };
-use crate::provider::{Provider, Row, google_type, has_place};
+use crate::provider::{Ids, Provider, Row, google_type, has_place, is_within_result};
 use crate::wire::borrowed::{BorrowedValue, Object};
 use crate::wire::common::{
     DataUrl, NO_SIGNATURE, as_other_part, inline, is_foreign, kept, kept_object, placeholder,
@@ -138,9 +138,13 @@ impl Writer<'_> {
         }
     }
 
+    fn writes_ids(&self) -> bool {
+        !self.options.no_ids && self.row.ids != Ids::Unwritten
+    }
+
     fn call<'s>(&self, call: &'s ToolCall, args: BorrowedValue<'s>, is_first: bool) -> Object<'s> {
         let kept = kept(FORMAT, &call.extra);
-        let id = (!self.options.no_ids && has_id(call)).then_some(&call.id);
+        let id = (self.writes_ids() && has_id(call)).then_some(&call.id);
         let own = [("id", id.into()), ("name", (&call.name).into()), ("args", args)];
         let function = Object::of(own).kept(kept_object(kept, "functionCall"), &[]);
         let signature = call.signature.as_deref();
@@ -161,19 +165,21 @@ impl Writer<'_> {
         let beside = kept(ATTRIBUTE, tool.attributes());
         let kept = kept_object(beside, "functionResponse");
         let has_id = call.map_or_else(|| !tool.call_id().is_empty(), has_id);
-        let id = (!self.options.no_ids && has_id).then(|| tool.call_id());
+        let id = (self.writes_ids() && has_id).then(|| tool.call_id());
         let name = call.map_or_else(|| tool.tool_name(), |call| &call.name);
         if call.is_none() && name.is_empty() {
             sent.refuse_all("a result without a tool's name");
         }
         // The API needs a name. If it is unknown, the id is better than nothing.
         let name = if name.is_empty() { tool.call_id() } else { name };
-        let (mut texts, mut media) = (Vec::new(), Vec::new());
+        let (mut texts, mut within, mut behind) = (Vec::new(), Vec::new(), Vec::new());
         for (i, part) in tool.content().parts().iter().enumerate() {
             match (part.as_text(), part.as_media()) {
                 (Some(text), _) => texts.push(text),
-                (None, Some(seen)) if has_place(part, true, self.row) => {
-                    media.push(media_part(seen, None));
+                (None, Some(media)) if has_place(part, true, self.row) => {
+                    let is_within = is_within_result(media, self.row);
+                    let list = if is_within { &mut within } else { &mut behind };
+                    list.push(media_part(media, None));
                 }
                 (None, _) => {
                     sent.refuse(i, part);
@@ -182,18 +188,16 @@ impl Writer<'_> {
             }
         }
         let shape = kept.and_then(|kept| kept.get(SHAPE)?.as_str());
-        let inside =
-            (self.row.media_in_results && !media.is_empty()).then(|| std::mem::take(&mut media));
         let response = Object::of([
             ("id", id.into()),
             ("name", name.into()),
             ("response", response(tool, shape, texts)),
-            ("parts", inside.into()),
+            ("parts", (!within.is_empty()).then_some(within).into()),
             (SHAPE, BorrowedValue::Nothing),
         ]);
         let response = response.kept(kept, &[]);
         parts.push(Object::of([("functionResponse", response.into())]).kept(beside, &[]));
-        parts.extend(media);
+        parts.extend(behind);
     }
 }
 
@@ -250,10 +254,9 @@ type Location<'a> = (&'static str, [(&'static str, BorrowedValue<'a>); 2]);
 fn location(media: &Media) -> Location<'_> {
     let (key, place, found) = match (inline(media), &media.source) {
         (Some(DataUrl { data, .. }), _) => ("inlineData", "data", data),
-        (None, Source::Url(at) | Source::FileId(at) | Source::Base64(at)) => {
-            ("fileData", "fileUri", at.as_str())
-        }
-        (None, Source::Reference(_)) => ("fileData", "fileUri", ""),
+        (None, Source::Url(at) | Source::FileId(at)) => ("fileData", "fileUri", at.as_str()),
+        // Data and references are never elsewhere.
+        (None, _) => ("fileData", "fileUri", ""),
     };
     (key, [("mimeType", google_type(media).into()), (place, found.into())])
 }
