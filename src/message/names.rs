@@ -1,4 +1,7 @@
-//! Names of tools that stand for others, and the nine letters by which they are known.
+//! Names of tools that stand for others, the nine letters by which they are known, and ids of
+//! calls.
+
+use std::borrow::Cow;
 
 /// Returns whether two names are those of one tool: they are equal, or one is that under which some
 /// provider is sent the other, which ends in the [nine letters](nine) of it.
@@ -16,6 +19,13 @@ pub(crate) fn agree(one: &str, other: &str) -> bool {
 fn stands_for(said: &str, name: &str) -> bool {
     let end = said.rsplit_once('_').map(|(_, end)| end);
     end.is_some_and(|end| end.len() == 9 && end == nine(name, 0))
+}
+
+/// Returns a call id with `_` in the place of all characters but letters, digits, `_` and `-`, as
+/// Anthropic takes it. Other providers use dots and colons.
+pub(crate) fn plain_id(id: &str) -> Cow<'_, str> {
+    let is_other = |c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '-';
+    if id.contains(is_other) { id.replace(is_other, "_").into() } else { id.into() }
 }
 
 /// Returns nine letters or digits that stand for an id, the same in every prompt and every process.

@@ -304,6 +304,16 @@ pub enum Blank {
     White,
 }
 
+impl Blank {
+    pub(crate) fn is(self, text: &str) -> bool {
+        match self {
+            Self::Never => false,
+            Self::Empty => text.is_empty(),
+            Self::White => text.trim().is_empty(),
+        }
+    }
+}
+
 /// The form of call ids.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -59,6 +59,7 @@
 //! - names and attributes of messages, except a tool result's [`ATTRIBUTE`];
 //! - [`detail`](crate::message::Media::detail), the name of a picture, the media type of media at
 //!   an address, and which `text/` type a text document had: it is read back as `text/plain`;
+//! - that a tool result is an error, if it has anything besides texts (`losses` lists it);
 //! - which neighbours were one entry, and blank texts in them;
 //! - the tool's name in a result, which is read back from the call before it;
 //! - the order of keys in arguments, the white space, and digits beyond 64 bits.

@@ -123,7 +123,7 @@ impl<'m> Sent<'m> {
         Self { index, message: Cow::Borrowed(message), places: None, ahead: 0, losses }
     }
 
-    fn note(&self, part: Option<usize>, what: &'static str, weight: Weight) {
+    pub(super) fn note(&self, part: Option<usize>, what: &'static str, weight: Weight) {
         self.losses.note(Loss { message: self.index, part, what }, weight);
     }
 

@@ -415,7 +415,8 @@ pub fn responses(input: &Value) -> Wrong {
 /// `tool_result` blocks", "first message must use the user role", "String should match pattern
 /// '^[a-zA-Z0-9_-]+$'", "The final block in an assistant message cannot be `thinking`",
 /// "`web_search` tool use with id .. was found without a corresponding `web_search_tool_result`
-/// block", and the same the other way round and for the `caller` of a call.
+/// block", and the same the other way round and for the `caller` of a call; "all content must be
+/// type 'text' if 'is_error' is true".
 pub fn anthropic(messages: &Value) -> Wrong {
     let mut wrong = Vec::new();
     let messages = list(messages);
@@ -483,6 +484,8 @@ pub fn anthropic(messages: &Value) -> Wrong {
                         if text(part, "type") == "text" && text(part, "text").trim().is_empty() {
                             wrong.push(format!("{i}.{j}: blank text in a result"));
                         }
+                        let is_odd = block["is_error"] == true && text(part, "type") != "text";
+                        tell!(wrong, is_odd, "{i}.{j}: an error that is no text");
                     }
                 }
                 "thinking" | "redacted_thinking" if role == "assistant" => {

@@ -342,6 +342,8 @@ fn expressible() -> impl Strategy<Value = Vec<Message>> {
                 let id = format!("toolu_{}", ids.next().unwrap_or_default());
                 let call = ToolCall { extra, ..ToolCall::new(&id, "look", arguments) };
                 parts.push(call.into());
+                // An error may hold texts alone.
+                let is_error = is_error && content.parts().iter().all(|it| it.as_text().is_some());
                 results.push(ToolMessage::new(id, "look", content).with_error(is_error).into());
             }
             let done = (ends && !results.is_empty()).then(|| Message::ai("Done."));
@@ -531,4 +533,24 @@ fn white_space_in_front_of_a_blank_text_is_trimmed() {
     let prompt =
         crate::setups::prompt_for(Provider::Anthropic.model("claude-sonnet-4-5"), &history);
     assert_eq!(prompt[1].text(), "Hello");
+}
+
+/// A tool that failed and showed a picture: "all content must be type 'text' if `is_error` is
+/// true".
+#[test]
+fn an_error_with_a_picture_is_sent_without_the_mark_of_an_error() {
+    let picture = || Part::Image(Media::base64("image/png", "iVBORw0KGgo="));
+    let film = || Part::Video(Media::url("https://e.x/a.mp4"));
+    for (part, is_sent) in [(picture(), true), (film(), false), (Part::text("Dark."), false)] {
+        let call = ToolCall::new("c", "look", "{}");
+        let fails = ToolMessage::new("c", "look", vec![Part::text("It failed."), part]);
+        let list = [Message::user("q"), Message::ai_calls([call]), fails.with_error(true).into()];
+        let view = Messages::of(&list);
+        let losses: Vec<_> = view.losses().iter().map(ToString::to_string).collect();
+        let told = "message 2: that a result is an error".to_owned();
+        assert_eq!(losses.contains(&told), is_sent, "{losses:?}");
+        let json = json!(view);
+        assert_eq!(json[2]["content"][0].get("is_error").is_none(), is_sent, "{json}");
+        assert_eq!(crate::validators::anthropic(&json), [""; 0], "{json}");
+    }
 }

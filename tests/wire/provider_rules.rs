@@ -735,6 +735,10 @@ fn the_anthropic_validator_can_fail() {
     check(json!([hi, turn("assistant", &[made]), turn("user", &[result("c")])]), "called by \"p\"");
     let silent = json!({"type": "tool_result", "tool_use_id": "c", "content": [text("")]});
     check(json!([hi, asked, turn("user", &[silent])]), "blank text in a result");
+    let mut fails = result("c");
+    fails["is_error"] = true.into();
+    fails["content"] = json!([{"type": "image"}]);
+    check(json!([hi, asked, turn("user", &[fails])]), "an error that is no text");
 }
 
 #[test]

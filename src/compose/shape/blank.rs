@@ -145,13 +145,3 @@ fn is_blank(part: &Part, blank: Blank) -> bool {
         _ => false,
     }
 }
-
-impl Blank {
-    fn is(self, text: &str) -> bool {
-        match self {
-            Self::Never => false,
-            Self::Empty => text.is_empty(),
-            Self::White => text.trim().is_empty(),
-        }
-    }
-}

@@ -3,13 +3,12 @@
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use crate::message::{Message, OpenCalls, ToolCall, nine};
+use crate::message::{Message, OpenCalls, ToolCall, nine, plain_id};
 use crate::provider::Ids;
 
 pub(super) struct CallIds {
     rule: Ids,
-    /// In the form of the wire format, where `_` replaces all characters but letters, digits, `_`
-    /// and `-`.
+    /// In the form of the wire format.
     taken: HashSet<String>,
     /// By written id: the next number for a copy that may be free.
     copies: HashMap<String, u64>,
@@ -68,7 +67,7 @@ impl CallIds {
 
     /// Returns an id that is not taken: the old one if possible.
     fn name(&mut self, old: &str) -> String {
-        let key = written(old);
+        let key = plain_id(old).into_owned();
         let mut tries = self.copies.get(&key).copied().unwrap_or(0);
         loop {
             let new = match (self.rule, tries) {
@@ -85,17 +84,12 @@ impl CallIds {
                 _ => new,
             };
             tries += 1;
-            if !new.is_empty() && self.taken.insert(written(&new)) {
+            if !new.is_empty() && self.taken.insert(plain_id(&new).into_owned()) {
                 self.copies.insert(key, tries);
                 return new;
             }
         }
     }
-}
-
-fn written(id: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    id.chars().map(|c| if is_plain(c) { c } else { '_' }).collect()
 }
 
 fn is_nine(id: &str) -> bool {

@@ -1,15 +1,14 @@
 //! Writes messages for the Messages API.
 
-use std::borrow::Cow;
-
 use serde_json::Value;
 
 use super::{ATTRIBUTE, FORMAT, Messages, Options, REDACTED, TOOL_CHANGES};
 use crate::message::base64;
 use crate::message::{
     AiPart, Content, EMPTY_MESSAGE, Media, Message, Part, Reasoning, Source, TextPart, ToolMessage,
+    plain_id,
 };
-use crate::provider::Provider;
+use crate::provider::{Blank, COMMON_IMAGES, Provider};
 use crate::wire::borrowed::{BorrowedValue, Object};
 use crate::wire::common::{
     DataUrl, as_other_part, inline, is_foreign, kept, kept_type, placeholder,
@@ -172,7 +171,7 @@ fn answer_block<'s>(i: usize, part: &'s AiPart, sent: &Sent<'_>) -> Option<(Obje
             }
             let own = [
                 ("type", "tool_use".into()),
-                ("id", accepted(&call.id).into()),
+                ("id", plain_id(&call.id).into()),
                 ("name", (&call.name).into()),
                 ("input", sent.arguments(i, call)),
             ];
@@ -193,11 +192,17 @@ fn result<'s>(tool: &'s ToolMessage, sent: &Sent<'_>) -> Object<'s> {
             BorrowedValue::List(blocks.map(|(block, _)| block.into()).collect())
         }
     };
+    // "all content must be type 'text' if 'is_error' is true"
+    let mut blocks = content.as_list().unwrap_or_default().iter();
+    let may_be_error = blocks.all(|block| block.text("type") == "text");
+    if tool.is_error() && !may_be_error {
+        sent.note(None, "that a result is an error", Weight::Noted);
+    }
     let own = [
         ("type", "tool_result".into()),
-        ("tool_use_id", accepted(tool.call_id()).into()),
+        ("tool_use_id", plain_id(tool.call_id()).into()),
         ("content", content),
-        ("is_error", tool.is_error().then_some(true).into()),
+        ("is_error", (tool.is_error() && may_be_error).then_some(true).into()),
     ];
     Object::of(own).kept(kept(ATTRIBUTE, tool.attributes()), &[])
 }
@@ -225,9 +230,8 @@ fn thinking(reasoning: &Reasoning) -> Option<Object<'_>> {
 fn image(media: &Media) -> Option<Object<'_>> {
     let source = match inline(media) {
         Some(DataUrl { media_type, data }) => {
-            let media_type = if media_type == "image/jpg" { "image/jpeg" } else { media_type };
-            let taken = ["image/jpeg", "image/png", "image/gif", "image/webp"];
-            taken.contains(&media_type).then(|| base64_source(media_type, data))?
+            let written = if media_type == "image/jpg" { "image/jpeg" } else { media_type };
+            COMMON_IMAGES.contains(&media_type).then(|| base64_source(written, data))?
         }
         None => elsewhere(media),
     };
@@ -268,21 +272,13 @@ fn base64_source<'a>(media_type: &'a str, data: &'a str) -> Object<'a> {
 fn elsewhere(media: &Media) -> Object<'_> {
     match &media.source {
         Source::FileId(id) => Object::block("file", "file_id", id),
-        Source::Url(url) | Source::Base64(url) => Object::block("url", "url", url),
-        Source::Reference(_) => Object::block("url", "url", ""),
+        Source::Url(url) => Object::block("url", "url", url),
+        // Data and references are never elsewhere.
+        _ => Object::block("url", "url", ""),
     }
 }
 
 /// Returns whether the API considers this text empty.
 pub(super) fn is_blank(text: &str) -> bool {
-    text.trim().is_empty()
-}
-
-/// Returns a call id in the letters that the API takes. Other providers use dots and colons.
-fn accepted(id: &str) -> Cow<'_, str> {
-    let is_accepted = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    if id.chars().all(is_accepted) {
-        return Cow::Borrowed(id);
-    }
-    Cow::Owned(id.chars().map(|c| if is_accepted(c) { c } else { '_' }).collect())
+    Blank::White.is(text)
 }
