@@ -136,7 +136,7 @@ pub(crate) use server::{KeyHeader, Server};
 /// results, and the other rules hold.
 ///
 /// If a rule depends on the model, the stricter version holds unless [`model`](Self::model) names
-/// the model.
+/// the model; it lists the exceptions.
 ///
 /// # Pictures and documents
 ///
@@ -223,7 +223,8 @@ pub enum Provider {
     /// end of a prompt.
     #[doc(alias = "llama.cpp")]
     LlamaCpp,
-    /// Any other server of OpenAI's format: only what all of them take, and no private fields.
+    /// Any other server of OpenAI's format: what most of them take, and no private fields. Some
+    /// refuse [files](Row::files) or [audio](Row::audio), which are sent.
     OpenAiCompatible,
     /// A server that runs the model's own chat template, such as vLLM, llama.cpp and LM Studio, if
     /// the template wants user and model to alternate and refuses everything else.
@@ -277,8 +278,8 @@ impl Provider {
     /// Claude from 4.6 on refuses an answer at the end of a prompt, and older ones continue it;
     /// from 4.8 on a prompt may begin with an answer; Gemini from 3 on refuses calls without a
     /// signature and takes the detail of a picture, and models before 2.5 can't fetch media from an
-    /// address. Without a model, the stricter rules hold, except for addresses, for which those of
-    /// later models hold.
+    /// address. Without a model, the stricter rules hold, except for what Gemini's later models
+    /// take and older ones refuse: media at an address, and media in a tool's result.
     ///
     /// ```
     /// use memory_prompt::record::Snapshot;

@@ -37,7 +37,7 @@
 //! - An entry of one plain text is a string; every other is a list of blocks.
 //! - Blank texts, which the API refuses, are left out if something else is said. A user message
 //!   that says nothing else becomes `(empty message)`; an answer that says nothing is left out. A
-//!   blank tool result is a `tool_result` without content.
+//!   blank tool result is a `tool_result` without content, or with an empty list of it.
 //! - Reasoning is written as it was read: `thinking` with its signature, `redacted_thinking` with
 //!   its data. Reasoning of another format, or without a signature, is left out, since the API
 //!   refuses it. (Servers with this format that don't sign get their reasoning back.)
@@ -105,8 +105,9 @@ const TOOL_CHANGES: &str = "tool_changes";
 
 /// The messages of a prompt, as a request's `messages`.
 ///
-/// The view borrows: nothing is copied before it is serialised, which never fails. The
-/// [module documentation](self) describes what the format can't express.
+/// The view borrows: nothing is copied before it is serialised, which fails only if a message has a
+/// [reference](crate::message::MediaReference) instead of media. The [module documentation](self)
+/// describes what the format can't express.
 pub fn messages(prompt: &Prompt) -> Messages<'_> {
     Messages::of_prompt(prompt)
 }

@@ -104,8 +104,9 @@ const VALUE: &str = "value";
 
 /// The messages of a prompt, as a request's `contents`.
 ///
-/// The view borrows: nothing is copied before it is serialised, which never fails. The
-/// [module documentation](self) describes what the format can't express.
+/// The view borrows: nothing is copied before it is serialised, which fails only if a message has a
+/// [reference](crate::message::MediaReference) instead of media. The [module documentation](self)
+/// describes what the format can't express.
 pub fn contents(prompt: &Prompt) -> Contents<'_> {
     Contents::of_prompt(prompt)
 }

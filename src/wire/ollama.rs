@@ -72,8 +72,9 @@ const FORMAT: &str = "ollama";
 
 /// The `messages` of a request: serialise it, or put it into `json!`.
 ///
-/// Serialising never fails: a placeholder replaces what the format can't express.
-/// [`strict`](Messages::strict) refuses it instead.
+/// A placeholder replaces what the format can't express; [`strict`](Messages::strict) refuses it
+/// instead. Serialising fails only if a message has a [reference](crate::message::MediaReference)
+/// instead of media.
 pub fn messages(prompt: &Prompt) -> Messages<'_> {
     Messages::of_prompt(prompt)
 }

@@ -42,8 +42,9 @@
 //! # What stands for what
 //!
 //! - A user message of plain text is a string, parts are a list. Base64 data become a `data:` URL;
-//!   a file stored at the provider is named by its id. OpenAI takes only PDF here; the format can
-//!   carry any file, so any file is sent.
+//!   a file stored at the provider is named by its id. OpenAI takes only PDF as data: another file
+//!   that is a text is sent as one, and a placeholder replaces the others. The
+//!   [row](crate::provider::Row::files) of another server says what that takes.
 //! - Audio is `wav` or `mp3`; audio that the model spoke (a part with an id) is named by its id.
 //! - Several texts of an answer or a result are a list for a server that takes cache marks, and one
 //!   string with line breaks for any other, since many take no list there.
@@ -103,8 +104,9 @@ const FORMAT: &str = "openai";
 
 /// The `messages` of a request: serialise it, or put it into `json!`.
 ///
-/// Nothing is copied and serialising never fails: a placeholder replaces what the format can't
-/// express. [`strict`](Messages::strict) refuses it instead.
+/// Nothing is copied. A placeholder replaces what the format can't express;
+/// [`strict`](Messages::strict) refuses it instead. Serialising fails only if a message has a
+/// [reference](crate::message::MediaReference) instead of media.
 pub fn messages(prompt: &Prompt) -> Messages<'_> {
     Messages::of_prompt(prompt)
 }

@@ -109,8 +109,9 @@ pub fn instructions(prompt: &Prompt) -> Option<&str> {
 /// The `input` of a request: serialise it, or put it into `json!`.
 ///
 /// A system message at the front is not in it: send [`instructions`] too, or use
-/// [`developer`](Input::developer). Nothing is copied and serialising never fails: a placeholder
-/// replaces what the format can't express. [`strict`](Input::strict) refuses it instead.
+/// [`developer`](Input::developer). Nothing is copied. A placeholder replaces what the format can't
+/// express; [`strict`](Input::strict) refuses it instead. Serialising fails only if a message has a
+/// [reference](crate::message::MediaReference) instead of media.
 pub fn input(prompt: &Prompt) -> Input<'_> {
     Input::of_prompt(prompt)
 }
