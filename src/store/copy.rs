@@ -78,10 +78,6 @@ impl Transfer {
                 append.messages.push(message);
                 append.times.push(record.appended_at());
             }
-            if record.position() >= self.info.end {
-                // It was appended after `info` was read.
-                self.info.active = self.info.active.max(record.appended_at());
-            }
         }
         if page.records.len() != places(wanted.end - wanted.start) {
             return Err(self.stopped("records of it were evicted meanwhile"));
@@ -90,7 +86,8 @@ impl Transfer {
         Ok(appends)
     }
 
-    /// Refuses what the other store can't hold, before anything is copied.
+    /// Refuses slots and a system message that the other store can't hold, before anything is
+    /// copied.
     pub(super) fn check(&self) -> Result<()> {
         let Limits { message, batch, slot, .. } = self.limits;
         let fits = |what: fmt::Arguments<'_>, bytes: usize, most: usize| {
@@ -135,9 +132,20 @@ impl Transfer {
     }
 
     fn stopped(&self, why: &str) -> Error {
-        let text = format!("the conversation {:?} can't be copied: {why}", self.id);
-        Error::new(ErrorKind::Storage, "copy_to", text)
+        Error::new(ErrorKind::Storage, "copy_to", stopped(&self.id, why))
     }
+}
+
+fn stopped(id: &MemoryId, why: impl fmt::Display) -> String {
+    format!("the conversation {id:?} can't be copied: {why}")
+}
+
+/// Returns the error of a store during a copy, with the conversation at which it stopped.
+pub(super) fn stopped_at(id: &MemoryId, error: Error) -> Error {
+    if error.operation() == "copy_to" {
+        return error;
+    }
+    Error::new(error.kind(), "copy_to", stopped(id, &error)).with_source(error)
 }
 
 #[cfg(test)]

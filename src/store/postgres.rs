@@ -75,15 +75,15 @@
 //!   finds such messages, and references will not do, a second statement brings the bytes; if an
 //!   eviction came between the two, all of it is read again.
 //! - A slot holds up to 64 MiB, a batch with its slots up to 1 GB.
-//! - Ids are listed in the order of their bytes, with an index of their first 512 bytes, which also
-//!   finds prefixes.
+//! - Ids are listed in the order of their first 512 bytes, with an index of these, which also finds
+//!   prefixes.
 //! - Frequent statements are prepared once per connection, which costs their first use a round
 //!   trip: planning an append takes a server several times as long as executing it. The store uses
 //!   no other session state: no settings, no locks beyond a transaction. So it works through a
 //!   transaction pooler (tested with pgbouncer). Behind a pooler without prepared statements, such
 //!   as pgbouncer before 1.21, set [`prepare(false)`](PostgresOptions::prepare).
 //! - An operation has one time limit, [`PostgresOptions::timeout`], for everything that it waits
-//!   for: a connection, another transaction's lock, the answer. When a request is sent, the server
+//!   for: a connection, another transaction's lock, the answer. When a change is sent, the server
 //!   gets nine tenths of the time left, as its `lock_timeout` and `statement_timeout`. A change
 //!   that takes longer, or waits longer for a lock, is not made, and the error says so.
 //! - A purge, and a deletion by prefix, deletes 64 conversations per transaction, or each alone if
@@ -91,9 +91,9 @@
 //!   returned after all others are deleted; `evict` parts of it first. A purge skips locked
 //!   conversations, such as those with an append under way.
 //! - A request that is abandoned, because its time is up or its future was dropped, is cancelled on
-//!   the server, and ends in any case when the server's time for it is up. Its connection counts
-//!   until then, so there are never more than [`PostgresOptions::max_connections`]. (Over a pool of
-//!   the caller's with TLS, it is not cancelled.)
+//!   the server. A change ends in any case when the server's time for it is up, and its connection
+//!   counts until then, so there are never more than [`PostgresOptions::max_connections`]. (Over a
+//!   pool of the caller's with TLS, it is not cancelled: a read ends there when it is done.)
 //! - While the server restarts, is not reachable, or has too many connections, an operation without
 //!   a connection waits for one within [`PostgresOptions::timeout`].
 //! - If a connection breaks, or the time is up, before the answer to a change came, the error is

@@ -15,7 +15,7 @@ macro_rules! over {
             use crate::error::Result;
             use crate::memory::{MemoryId, Read};
             use crate::record::Slot;
-            use crate::store::copy::{Copied, Transfer};
+            use crate::store::copy::{Copied, Transfer, stopped_at};
             use crate::store::{$store, check_prefix};
 
             pub(crate) $($async)* fn ids_with_prefix(
@@ -58,11 +58,12 @@ macro_rules! over {
                         let memory = store.memory(id.clone())?;
                         if found.len() < n && memory.limits().has_slots() {
                             let slots = memory.slots()$($now)*?;
-                            let names = wanted(slots, names, behind, n - found.len());
+                            let names = wanted(slots, names, behind);
                             if !names.is_empty() {
                                 let read = Read::newest(0).slots(names);
                                 let snapshot = memory.read_with(&read)$($now)*?;
-                                found.extend(slots_of(id, &snapshot));
+                                // Others may have removed some of them meanwhile.
+                                found.extend(slots_of(id, &snapshot).take(n - found.len()));
                             }
                         }
                     }
@@ -103,7 +104,8 @@ macro_rules! over {
                     let ids = from.ids(after.as_ref(), PAGE)$($now)*?;
                     for id in &ids {
                         if filter(id) {
-                            copy(from, to, id, &mut copied, &mut progress)$($now)*?;
+                            let done = copy(from, to, id, &mut copied, &mut progress)$($now)*;
+                            done.map_err(|error| stopped_at(id, error))?;
                         }
                     }
                     if ids.len() < PAGE {
@@ -153,10 +155,10 @@ over!(at_once, ChatMemoryStore, [], []);
 #[cfg(feature = "async")]
 over!(awaited, AsyncChatMemoryStore, [async], [.await]);
 
-/// Returns the first `n` slots whose names begin with `names` and come after `after`.
-fn wanted<T>(slots: Vec<(String, T)>, names: &str, after: Option<&str>, n: usize) -> Vec<String> {
+/// Returns the slots whose names begin with `names` and come after `after`.
+fn wanted<T>(slots: Vec<(String, T)>, names: &str, after: Option<&str>) -> Vec<String> {
     let wanted = |name: &String| name.starts_with(names) && after.is_none_or(|it| **name > *it);
-    slots.into_iter().map(|(name, _)| name).filter(wanted).take(n).collect()
+    slots.into_iter().map(|(name, _)| name).filter(wanted).collect()
 }
 
 /// Returns the slots that were read, in the order of their names.

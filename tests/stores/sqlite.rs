@@ -20,7 +20,10 @@ use memory_prompt::conformance::{
 };
 use memory_prompt::memory::{Append, Expected, Read};
 use memory_prompt::store::Durability;
-use memory_prompt::{ChatMemory, ChatMemoryExt, ChatMemoryStore, ErrorKind, Message, SqliteStore};
+use memory_prompt::{
+    ChatMemory, ChatMemoryExt, ChatMemoryStore, ChatMemoryStoreExt, ErrorKind, InMemoryStore,
+    Message, SqliteStore,
+};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags};
 
@@ -703,6 +706,52 @@ fn a_copy_that_sqlite_makes_while_the_file_is_open_is_a_store() {
     assert!(after.records.messages().eq(before.records.messages()));
     assert_eq!(memory.slot("a").unwrap().unwrap().text(), Some("x"));
     assert_eq!(memory.add(Message::user("hi")).unwrap(), 4);
+}
+
+/// A store that had made its file itself did not know its log, and went on when that was removed.
+#[cfg(unix)]
+#[test]
+fn a_new_file_whose_log_is_removed_is_not_written_to() {
+    let folder = Folder::new();
+    let store = SqliteStore::open(folder.file("chat.db")).unwrap();
+    let memory = store.memory("a").unwrap();
+    memory.add(Message::user("1")).unwrap();
+    fs::remove_file(folder.file("chat.db-wal")).unwrap();
+    let error = memory.add(Message::user("2")).unwrap_err();
+    assert!(error.to_string().contains("was moved, removed or replaced"), "{error}");
+}
+
+/// `read_only` was obeyed by `open` alone.
+#[test]
+fn a_connection_of_the_callers_can_be_read_only() {
+    let folder = Folder::new();
+    let path = folder.file("chat.db");
+    SqliteStore::open(&path).unwrap().memory("a").unwrap().add(Message::user("0")).unwrap();
+    let over =
+        |path: &Path| SqliteStore::options().read_only(true).over(Connection::open(path).unwrap());
+    let memory = over(&path).unwrap().memory("a").unwrap();
+    let error = memory.add(Message::user("1")).unwrap_err();
+    assert!(error.to_string().contains("read-only"), "{error}");
+    assert_eq!(memory.len().unwrap(), 1);
+    let error = over(&folder.file("empty.db")).unwrap_err();
+    assert!(error.to_string().contains("read-only"), "{error}");
+}
+
+/// The disk was full in the middle of a copy, and the error did not say of which conversation half
+/// is there.
+#[test]
+fn a_copy_that_fails_names_the_conversation() {
+    let (from, folder) = (InMemoryStore::new(), Folder::new());
+    for id in ["a", "b:1"] {
+        let long = if id == "a" { 1 } else { 1 << 20 };
+        from.memory(id).unwrap().add(Message::user("x".repeat(long))).unwrap();
+    }
+    let small = |connection: &mut Connection| connection.pragma_update(None, "max_page_count", 60);
+    let to = SqliteStore::options().on_connect(small).open(folder.file("chat.db")).unwrap();
+    let error = from.copy_to(&to, |_| true, |_| ()).unwrap_err();
+    let text = error.to_string();
+    assert!(text.starts_with("copy_to: the conversation \"b:1\" can't be copied: "), "{text}");
+    assert_eq!(error.kind(), ErrorKind::Storage);
 }
 
 /// Somebody tidied up in the night, or put a backup in the place of the file, while programs had it

@@ -31,6 +31,10 @@ impl CassandraOptions {
         if nodes.is_empty() {
             return Err(Error::invalid("open", "cassandra: there is no address to connect to"));
         }
+        if addresses.contains('@') {
+            let text = "cassandra: an address holds no user and no password; `user` sets them";
+            return Err(Error::invalid("open", text));
+        }
         let session = connect(&self, addresses, &nodes).await?;
         let place = format!("{addresses}/{}", self.keyspace);
         store(self, Arc::new(session), place).await

@@ -72,6 +72,8 @@ impl Connections {
             let connection = connect(&path, &options, flags)?;
             schema::prepare(&connection)?;
             use_wal(&connection, options.busy_timeout)?;
+            // A read, by which SQLite opens the log of a new file: it is watched from now on.
+            schema::must_be_there(&connection)?;
             make_durable(&connection, options.durability)?;
             delete_securely(&connection, &options)?;
             Ok(connection)
@@ -96,6 +98,9 @@ impl Connections {
                 return Err(TxError::Refused(text.to_owned()));
             }
             set_up(&mut connection, options)?;
+            if options.read_only {
+                connection.pragma_update(None, "query_only", true)?;
+            }
             schema::prepare(&connection)?;
             delete_securely(&connection, options)
         };

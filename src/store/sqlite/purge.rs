@@ -1,8 +1,8 @@
 //! Deletes many conversations in small steps.
 //!
 //! Conversations are found in pages, by key or by id, so that each is seen once, and by a reader,
-//! so that writers don't wait. The write lock is held for some milliseconds, then released for
-//! others.
+//! so that writers don't wait. The write lock is held for some conversations, then released for
+//! others; one conversation is deleted in one step.
 
 use std::thread;
 use std::time::{Duration, Instant};
