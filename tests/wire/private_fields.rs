@@ -239,6 +239,16 @@ fn joined_answers_of_two_providers_send_nothing_private() {
     assert_eq!(body["messages"][1], json!({"role": "assistant", "content": "channel\n\nprefix"}));
 }
 
+/// An answer that Mistral is to go on with was the last message for Claude too, which refuses it.
+#[test]
+fn a_mark_to_go_on_is_for_its_format_alone() {
+    let body = json!({"role": "assistant", "content": "So", "prefix": true}).to_string();
+    let answer = Message::from(wire::answer(Provider::Mistral, body).unwrap());
+    let ends = |to| prompt_for(to, &[Message::user("q"), answer.clone()]).iter().last().cloned();
+    assert_eq!(ends(Provider::Mistral), Some(answer.clone()));
+    assert_eq!(ends(Provider::Anthropic), Some(Message::user("(continue)")));
+}
+
 /// Names are lost where the format has no place for them, unless they stand in the text.
 #[test]
 fn a_name_stands_in_the_text_where_that_is_asked_for() {

@@ -8,7 +8,7 @@ use crate::compose::who;
 use crate::error::Result;
 use crate::message::{Message, Role};
 use crate::prompt::{Adaptation, Adapted, Item, Origin, Pieces};
-use crate::provider::{Ends, Row};
+use crate::provider::{Ends, Format, Row};
 use crate::record::Records;
 
 /// The user message before a conversation that does not begin with one.
@@ -99,7 +99,8 @@ impl<'a> Shaping<'a> {
     fn goes_on(&self, message: &Message) -> bool {
         let Some(ai) = message.as_ai() else { return false };
         let prefix = || ai.attributes().get("wire:openai")?.get("prefix")?.as_bool();
-        self.rules.private.takes("prefix") && prefix() == Some(true)
+        let is_known = self.rules.format == Format::OpenAi && self.rules.private.takes("prefix");
+        is_known && prefix() == Some(true)
     }
 
     /// Gives each call an answer of its own.
