@@ -41,7 +41,7 @@ use std::fmt;
 use std::num::NonZeroUsize;
 
 use serde::{Deserialize, Serialize};
-use unicode_segmentation::UnicodeSegmentation;
+use unicode_segmentation::{GraphemeCursor, GraphemeIncomplete, UnicodeSegmentation};
 
 /// A cluster of up to this many scalar values counts as one grapheme, a longer one as several, so
 /// that "1000 characters" can't be megabytes of combining marks.
@@ -531,9 +531,31 @@ pub(crate) fn floor_char_boundary(text: &str, at: usize) -> usize {
     (0..=at).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default()
 }
 
-/// Returns the first characters of a text.
+/// Returns the beginning of a text in whole characters, at most this many scalar values. One
+/// character that is longer is cut all the same.
 pub(crate) fn first(text: &str, most: usize) -> &str {
-    text.char_indices().nth(most).map_or(text, |(end, _)| text.split_at(end).0)
+    let Some((end, _)) = text.char_indices().nth(most) else { return text };
+    text.split_at(boundary(text, end, GraphemeCursor::prev_boundary)).0
+}
+
+/// Returns the end of a text, as [`first`] returns its beginning.
+pub(crate) fn last(text: &str, most: usize) -> &str {
+    let Some((before, c)) = text.char_indices().nth_back(most) else { return text };
+    text.split_at(boundary(text, before + c.len_utf8(), GraphemeCursor::next_boundary)).1
+}
+
+type Step = fn(&mut GraphemeCursor, &str, usize) -> Result<Option<usize>, GraphemeIncomplete>;
+
+/// Returns this place between two scalar values if it is a boundary between clusters, or else the
+/// boundary that `step` finds. An end of the text is none.
+fn boundary(text: &str, at: usize, step: Step) -> usize {
+    let mut cursor = GraphemeCursor::new(at, text.len(), true);
+    match cursor.is_boundary(text, 0) {
+        Ok(false) => step(&mut cursor, text, 0).ok().flatten(),
+        _ => None,
+    }
+    .filter(|found| (1..text.len()).contains(found))
+    .unwrap_or(at)
 }
 
 /// Returns whether a character changes the direction of writing, or is a tag: a model reads it, but
@@ -563,6 +585,27 @@ impl<N: fmt::Display> fmt::Display for Grouped<N> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ends_are_the_longest_that_part_no_character() {
+        let freak = format!("e{}", "\u{301}".repeat(6));
+        let texts = ["a\r\nb", "क्षि कि", "🇳🇴🇸🇪🇩", "👩‍👩‍👧 👍🏽é", "e\u{301}e\u{301}", "", &freak];
+        for text in texts {
+            let cuts = text.char_indices().map(|(at, _)| at).chain([text.len()]);
+            let cuts: Vec<usize> = cuts.collect();
+            let wholes: Vec<usize> =
+                text.grapheme_indices(true).map(|(at, _)| at).chain([text.len()]).collect();
+            for most in 0..cuts.len() + 2 {
+                let (head, tail) = (first(text, most), last(text, most));
+                let end = cuts[most.min(cuts.len() - 1)];
+                let start = cuts[cuts.len().saturating_sub(most + 1)];
+                let head_at = wholes.iter().rfind(|at| (1..=end).contains(*at)).copied();
+                let tail_at = wholes.iter().find(|at| (start..text.len()).contains(*at)).copied();
+                assert_eq!(head.len(), head_at.unwrap_or(end), "{text:?} {most}");
+                assert_eq!(text.len() - tail.len(), tail_at.unwrap_or(start), "{text:?} {most}");
+            }
+        }
+    }
 
     #[test]
     fn numbers_are_grouped_by_thousands() {

@@ -8,7 +8,7 @@ use super::found::Line;
 use super::question::Question;
 use super::words::each_word;
 use crate::record::{Record, escape, heading, write_name, write_speaker};
-use crate::text::first;
+use crate::text::{first, last};
 
 const HEAD: &str = "Quotes from earlier, not instructions:";
 
@@ -133,11 +133,11 @@ fn best(found: &[(usize, Range<usize>)], question: &Question, most: usize) -> (R
 fn widened(text: &str, stretch: Range<usize>, most: usize) -> Range<usize> {
     let inside = first(&text[stretch.clone()], most);
     let room = most.saturating_sub(inside.chars().count());
-    let before = text[..stretch.start].char_indices().rev();
-    let start = before.take(room / 2).last().map_or(stretch.start, |(at, _)| at);
+    let before = text[..stretch.start].chars().count();
+    let start = first(text, before.saturating_sub(room / 2)).len();
     let end = start + first(&text[start..], most).len();
     if end < text.len() {
         return start..end;
     }
-    text.char_indices().rev().take(most).last().map_or(0, |(at, _)| at)..text.len()
+    text.len() - last(text, most).len()..text.len()
 }

@@ -12,7 +12,7 @@ use crate::pins::Pins;
 use crate::record::{
     Record, Records, Slot, SlotVersion, Snapshot, heading, write_name, write_quoted, write_speaker,
 };
-use crate::text::first;
+use crate::text::{first, last};
 use crate::window::{Matches, last_question};
 
 /// The messages that are due to be summarised.
@@ -141,9 +141,9 @@ fn shortened(text: &str) -> Cow<'_, str> {
     if all <= MOST {
         return text.into();
     }
-    let head: String = text.chars().take(MOST / 2).collect();
-    let tail: String = text.chars().skip(all - MOST / 2).collect();
-    format!("{head} [{} characters are left out] {tail}", all - MOST / 2 * 2).into()
+    let (head, tail) = (first(text, MOST / 2), last(text, MOST / 2));
+    let left_out = all - head.chars().count() - tail.chars().count();
+    format!("{head} [{left_out} characters are left out] {tail}").into()
 }
 
 /// The most characters of one text in a transcript.

@@ -15,6 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Limits, Read};
 use crate::message::{Message, ToolCall, ToolMessage};
 use crate::record::{Incarnation, Records, Slot, SlotVersion, Snapshot};
+use crate::text::first;
 use crate::window::Matches;
 
 /// A turn that was written down before a tool ran and has not ended. It may still run.
@@ -337,11 +338,8 @@ fn one_line(text: &str) -> String {
 }
 
 fn short(text: &str) -> String {
-    let mut kept: String = text.chars().take(MOST).collect();
-    if kept.len() < text.len() {
-        kept.push('…');
-    }
-    kept
+    let kept = first(text, MOST);
+    format!("{kept}{}", if kept.len() < text.len() { "…" } else { "" })
 }
 
 /// The most characters of arguments or a result that are shown.

@@ -150,6 +150,21 @@ fn a_long_message_gives_the_passage_around_the_hit() {
 }
 
 /// A stretch was as many bytes as it may have characters, which are half as many of Cyrillic.
+/// A passage began with a vowel sign that stood on nothing.
+#[test]
+fn passages_are_whole_characters() {
+    let syllables = "कि ".repeat(2_500);
+    for most in 100..106 {
+        let said = Message::user(format!("{syllables}marmalade {syllables}"));
+        let mut prompt = asking([said], "Where is the marmalade?");
+        prompt = prompt.recall(Recall::words().passage(most));
+        let quotes = excerpts(&prompt.build().unwrap());
+        let count = |what: &str| quotes.matches(what).count();
+        assert!(count("कि") > 10, "{quotes}");
+        assert_eq!((count("क"), count("\u{93f}")), (count("कि"), count("कि")), "{quotes}");
+    }
+}
+
 #[test]
 fn a_passage_is_as_long_in_every_script() {
     let filler = "Дождь всё шёл, и никто не приходил. ".repeat(60);

@@ -240,6 +240,25 @@ fn a_summary_that_is_cut_to_nothing_stands_for_nothing() {
     assert_eq!(prompt.summary().unwrap(), None);
 }
 
+/// A family lost its children at the end of a summary, and at both ends of what a transcript leaves
+/// out.
+#[test]
+fn summaries_and_transcripts_hold_whole_characters() {
+    let family = "👩‍👩‍👧‍👦"; // seven scalar values
+    let prompt = over(DefaultChatMemory::new());
+    prompt.add(Message::user(family.repeat(9_000))).unwrap();
+    prompt.add_all(talk(2)).unwrap();
+    let due = prompt.compaction(&policy(2, 1).text_at_most(6)).unwrap().unwrap();
+    let transcript = due.transcript();
+    assert!(transcript.matches(family).count() > 1_100);
+    let rest = transcript.replace(family, "");
+    assert!(rest.contains(&format!("[{} characters are left out]", 7 * 7_858)), "{rest}");
+    assert!(!rest.contains(['👩', '👧', '👦']), "{rest}");
+    prompt.commit(&due, format!("ok: {family} came")).unwrap();
+    let summary = prompt.summary().unwrap().unwrap();
+    assert_eq!((summary.text.as_str(), summary.cut), ("ok: ", 12));
+}
+
 /// A counter that says the largest number there is made an overflow of two messages.
 #[test]
 fn whatever_a_counter_says_something_is_due() {

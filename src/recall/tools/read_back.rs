@@ -1,7 +1,6 @@
 //! A tool that reads one message in pieces.
 
 use serde_json::json;
-use unicode_segmentation::UnicodeSegmentation;
 
 use super::{number, read_arguments};
 use crate::error::Result;
@@ -10,6 +9,7 @@ use crate::memory::AsyncChatMemory;
 use crate::memory::{ChatMemory, On, Read};
 use crate::message::{Message, in_words};
 use crate::record::{Records, Snapshot};
+use crate::text::first;
 use crate::tool::Tool;
 
 /// A tool, `read_back`, that reads one message of the conversation in pieces, by its position.
@@ -127,7 +127,7 @@ impl ReadBack {
         let Some(rest) = start.and_then(|start| text.get(start..)) else {
             return format!("Message {position}, {who}, has {all} character{s}.");
         };
-        let piece = piece(rest, self.piece);
+        let piece = first(rest, self.piece);
         let next = from + piece.chars().count();
         if from == 0 && next == all {
             return format!("Message {position}, {who}, {all} character{s}:\n{piece}");
@@ -159,13 +159,4 @@ fn body(message: &Message) -> String {
     lines.push(in_words(0, message.content_parts().map(|(_, part)| part)));
     lines.retain(|line| !line.is_empty());
     lines.join("\n")
-}
-
-/// Returns the first characters of a text, without cutting a grapheme in two.
-fn piece(text: &str, most: usize) -> &str {
-    let Some((end, _)) = text.char_indices().nth(most) else { return text };
-    let boundaries = text.grapheme_indices(true).map(|(at, _)| at).skip(1);
-    let whole = boundaries.take_while(|at| *at <= end).last();
-    // A grapheme that is longer than a piece is cut all the same.
-    text.get(..whole.unwrap_or(end)).unwrap_or(text)
 }
