@@ -23,15 +23,16 @@
 //! # Guarantees of every cut
 //!
 //! - The result, marker included, measures at most the limit. It is never empty, unless the text
-//!   was empty.
+//!   was empty, and never white space alone, unless the text was.
 //! - A text that fits is returned borrowed and unchanged; so cutting twice equals cutting once.
 //! - The kept text is whole clusters of the original text: a prefix of it, a suffix of it, or both.
 //!
 //! # Cost
 //!
-//! A cut reads the text that it keeps and the cluster next to that, from the end that is kept. Two
-//! things read further:
+//! A cut reads the text that it keeps and the cluster next to that, from the end that is kept.
+//! Three things read further:
 //! - a marker that says how much was left out has to count all of that;
+//! - a cut that would keep white space alone looks for text behind it;
 //! - a [tail](Keep::Tail) that starts with a flag, an emoji or a consonant may read back to the
 //!   beginning of the run of flags or combining marks before it, which decides where the tail
 //!   begins.
@@ -205,9 +206,10 @@ impl Cut {
     /// In it, `{left_out}` is replaced by how much of the text is gone, in the unit of the limit
     /// and with thousands separated by commas. For that, a cut must measure the whole text.
     ///
-    /// A marker that would leave room for no character of the text is left out itself. If no
-    /// character fits even then, the result is the marker alone if it fits, or else `…`, or `.` if
-    /// that is too long. An empty marker is none.
+    /// A marker that would leave room for no character of the text, or for white space alone, is
+    /// left out itself. If nothing else fits even then, the result is the marker alone if it fits
+    /// and is not white space itself, or else `…`, or `.` if that is too long. An empty marker is
+    /// none.
     ///
     /// ```
     /// use std::num::NonZeroUsize;
@@ -245,7 +247,7 @@ impl Cut {
         (!self.marker.is_empty()).then_some(self.marker.as_str())
     }
 
-    /// Cuts a text; borrows it if it fits, or if only one end of it is kept.
+    /// Cuts a text; borrows it if it fits, or if one end of it is kept without a marker.
     pub fn apply<'a>(&self, text: &'a str) -> Cow<'a, str> {
         match self.plan(&[text]) {
             None => Cow::Borrowed(text),
@@ -284,6 +286,10 @@ impl Cut {
             return None;
         }
         let all_fits = |kept: &Kept| total.is_none() && self.gap_fits(pieces, kept);
+        // White space alone would pass for a text that says nothing.
+        let is_nothing = |kept: &Kept| {
+            kept.measure == 0 || kept.is_blank(pieces) && !pieces.iter().all(|it| is_blank(it))
+        };
 
         // The more is left out, the wider the number in the marker may be, and the less room is
         // left for text. Start with the smallest number that is possible, and make room for a wider
@@ -301,7 +307,7 @@ impl Cut {
             let marker = self.rendered(left_out);
             let needed = count(&marker, self.unit);
             if needed <= width {
-                if kept.measure == 0 {
+                if is_nothing(&kept) {
                     break;
                 }
                 return Some(kept.plan(marker));
@@ -313,14 +319,16 @@ impl Cut {
         if all_fits(&kept) {
             return None;
         }
-        let marker = if kept.measure > 0 { String::new() } else { self.alone(total.unwrap_or(0)) };
-        Some(kept.plan(marker))
+        if is_nothing(&kept) {
+            return Some(self.select(pieces, 0, "").plan(self.alone(total.unwrap_or(0))));
+        }
+        Some(kept.plan(String::new()))
     }
 
     /// Returns the text that replaces a text of which nothing fits.
     fn alone(&self, total: usize) -> String {
         let mut markers = [self.rendered(total), "…".to_owned()].into_iter();
-        let fitting = markers.find(|it| !it.is_empty() && fits(it, self.limit.get(), self.unit));
+        let fitting = markers.find(|it| !is_blank(it) && fits(it, self.limit.get(), self.unit));
         fitting.unwrap_or_else(|| ".".to_owned())
     }
 
@@ -488,9 +496,20 @@ struct Kept {
 }
 
 impl Kept {
+    fn is_blank(&self, pieces: &[&str]) -> bool {
+        let Self { head, tail, .. } = self;
+        pieces[..head.piece].iter().chain(&pieces[tail.piece + 1..]).all(|it| is_blank(it))
+            && is_blank(&pieces[head.piece][..head.byte])
+            && is_blank(&pieces[tail.piece][tail.byte..])
+    }
+
     fn plan(self, marker: String) -> Plan {
         Plan { head: self.head, tail: self.tail, marker }
     }
+}
+
+fn is_blank(text: &str) -> bool {
+    text.chars().all(char::is_whitespace)
 }
 
 #[derive(Clone, Copy, Default)]

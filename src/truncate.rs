@@ -17,8 +17,9 @@ use crate::text::{Cut, Keep, Place, Plan, Unit};
 ///
 /// The limit applies to the text of one message as a whole: texts of several parts share it. Only
 /// text of user, ai and tool messages is cut; tool calls, ids, media and reasoning are never
-/// edited. A cut falls between two characters as a reader sees them (extended grapheme clusters),
-/// and text never becomes empty.
+/// edited. A cut falls between two characters as a reader sees them (extended grapheme clusters).
+/// Text never becomes empty, or white space alone: if its end that is kept is that, the
+/// [marker](Self::marker) is sent in its place, or else `…`.
 ///
 /// ```
 /// use memory_prompt::text::Keep;
