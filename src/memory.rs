@@ -40,8 +40,8 @@ pub use token_window::TokenWindowChatMemory;
 
 use crate::error::Result;
 use crate::message::Message;
-use crate::record::{SlotVersion, Snapshot, places};
-use read::Picked;
+use crate::record::{SlotVersion, Snapshot};
+use read::with_picked;
 
 /// One conversation, which any number of callers can share.
 ///
@@ -198,12 +198,7 @@ pub trait ChatMemory: Debug + Send + Sync {
         if read.positions.is_empty() {
             return Ok(snapshot);
         }
-        let mut picked = Picked::default();
-        for stretch in read.stretches(snapshot.start..snapshot.end) {
-            let n = places(stretch.end - stretch.start);
-            picked.add(&stretch, self.read(Some(stretch.end), n)?);
-        }
-        Ok(picked.into(snapshot))
+        Ok(with_picked!(read, snapshot, |before, n| self.read(before, n)?))
     }
 
     /// Returns the names of all slots with their versions, in the order of the names' bytes; the

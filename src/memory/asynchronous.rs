@@ -8,11 +8,11 @@ use std::sync::Arc;
 use super::append::{unsupported, written};
 use super::ext::{NextPage, copies, kept};
 use super::forward::{forward, same};
-use super::read::Picked;
+use super::read::with_picked;
 use super::{Append, Appended, Expected, Limits, MemoryId, Read};
 use crate::error::Result;
 use crate::message::{Message, with_one_system};
-use crate::record::{Records, Slot, SlotVersion, Snapshot, places};
+use crate::record::{Records, Slot, SlotVersion, Snapshot};
 
 /// A future on the heap, so that the traits that return one can be used as `dyn`.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -153,12 +153,7 @@ pub trait AsyncChatMemory: Debug + Send + Sync {
             if read.positions.is_empty() {
                 return Ok(snapshot);
             }
-            let mut picked = Picked::default();
-            for stretch in read.stretches(snapshot.start..snapshot.end) {
-                let n = places(stretch.end - stretch.start);
-                picked.add(&stretch, self.read(Some(stretch.end), n).await?);
-            }
-            Ok(picked.into(snapshot))
+            Ok(with_picked!(read, snapshot, |before, n| self.read(before, n).await?))
         })
     }
 

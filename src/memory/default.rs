@@ -11,7 +11,7 @@ use std::time::SystemTime;
 use parking_lot::Mutex;
 
 use self::extras::{Extras, IDS};
-use super::read::Picked;
+use super::read::with_picked;
 use super::{Append, Appended, ChatMemory, Limits, MemoryId, Read};
 use crate::error::Result;
 use crate::memory::append::{must_end_at, must_not_refer};
@@ -147,12 +147,8 @@ impl ChatMemory for DefaultChatMemory {
         if read.is_plain() {
             return Ok(snapshot);
         }
-        let mut picked = Picked::default();
-        for stretch in read.stretches(snapshot.start..snapshot.end) {
-            picked
-                .add(&stretch, state.read(Some(stretch.end), places(stretch.end - stretch.start))?);
-        }
-        Ok(picked.into(snapshot).with_slots(state.extras.named(&read.slots)))
+        let snapshot = with_picked!(read, snapshot, |before, n| state.read(before, n)?);
+        Ok(snapshot.with_slots(state.extras.named(&read.slots)))
     }
 
     fn slots(&self) -> Result<Vec<(String, SlotVersion)>> {

@@ -175,3 +175,18 @@ impl Picked {
         snapshot.with_picked(self.records, self.unreadable)
     }
 }
+
+/// Adds the single records of a read to its snapshot. The last argument reads the newest `n`
+/// records before a position.
+macro_rules! with_picked {
+    ($read:expr, $snapshot:expr, |$before:ident, $n:ident| $newest:expr) => {{
+        let mut picked = $crate::memory::read::Picked::default();
+        for stretch in $read.stretches($snapshot.start..$snapshot.end) {
+            let $before = Some(stretch.end);
+            let $n = $crate::record::places(stretch.end - stretch.start);
+            picked.add(&stretch, $newest);
+        }
+        picked.into($snapshot)
+    }};
+}
+pub(super) use with_picked;
