@@ -21,11 +21,11 @@ use std::sync::Arc;
 #[cfg(feature = "redis")]
 pub(crate) use append::conflict;
 pub use append::{Append, Appended, Since};
-pub(crate) use append::{forgotten, must_not_refer, unsupported};
+pub(crate) use append::{LentBatch, forgotten, must_not_refer, unsupported};
 #[cfg(feature = "async")]
 pub use asynchronous::{AsyncChatMemory, AsyncChatMemoryExt, AsyncPages, BoxFuture};
 #[cfg(feature = "async")]
-pub(crate) use asynchronous::{LentBatch, plain_by_with, share_async};
+pub(crate) use asynchronous::{plain_by_with, share_async};
 pub use default::DefaultChatMemory;
 pub use ext::{ChatMemoryExt, Pages};
 pub(crate) use forward::{forward, share};
@@ -225,6 +225,13 @@ pub trait ChatMemory: Debug + Send + Sync {
     where
         Self: 'static,
     {
+        None
+    }
+
+    /// Returns the memory of all branches, if this one [shows one of several](crate::history). A
+    /// memory of your own keeps the default.
+    #[doc(hidden)]
+    fn all_branches(&self) -> Option<Arc<dyn ChatMemory>> {
         None
     }
 }

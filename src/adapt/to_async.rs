@@ -239,6 +239,9 @@ impl<M: ChatMemory + 'static> AsyncChatMemory for ToAsync<M> {
     {
         None // the memory inside is not async
     }
+    fn all_branches(&self) -> Option<Arc<dyn AsyncChatMemory>> {
+        None // nor is what that shows
+    }
 }
 
 #[deny(clippy::missing_trait_methods)]

@@ -168,6 +168,9 @@ impl<M: AsyncChatMemory> ChatMemory for ToBlocking<M> {
     {
         None // the memory inside is not blocking
     }
+    fn all_branches(&self) -> Option<Arc<dyn ChatMemory>> {
+        None // nor is what that shows
+    }
 }
 
 #[deny(clippy::missing_trait_methods)]

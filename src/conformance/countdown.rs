@@ -94,4 +94,7 @@ impl<M: ChatMemory> ChatMemory for Countdown<M> {
     {
         None // the inner memory is shared without the countdown
     }
+    fn all_branches(&self) -> Option<Arc<dyn ChatMemory>> {
+        None // nor has what it shows a countdown
+    }
 }

@@ -133,7 +133,8 @@ impl Standing {
             shown.unreadable.extend(span.unreadable(&part.unreadable));
         }
         let names: BTreeSet<_> = read.slots.iter().collect();
-        shown = shown.with_slots(names.into_iter().filter_map(|name| {
+        let names = names.into_iter().filter(|name| *name != SLOT);
+        shown = shown.with_slots(names.filter_map(|name| {
             let slot = first.slot(&kept_as(name, self.line))?;
             Some(Slot::new(name.as_str(), slot.version(), slot.content()))
         }));

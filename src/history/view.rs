@@ -13,7 +13,7 @@ use super::writing::{Change, FIRST, Writing, locate, newest_question, place_in, 
 use super::{Branch, Variant, WithinGroup};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{
-    Append, Appended, ChatMemory, Fork, Limits, MemoryId, On, Read, share, unsupported,
+    Append, Appended, ChatMemory, Fork, LentBatch, Limits, MemoryId, On, Read, share, unsupported,
 };
 #[cfg(feature = "async")]
 use crate::memory::{AsyncChatMemory, BoxFuture, plain_by_with, share_async};
@@ -69,11 +69,6 @@ struct Shared {
 }
 
 impl<M: ?Sized> BranchView<M> {
-    fn over(memory: Arc<M>) -> Self {
-        let shared = Shared { known: Arc::new(Document::unbranched()), expected: None };
-        Self { memory, shared: Mutex::new(shared), within: WithinGroup::default() }
-    }
-
     /// Returns the memory that holds all branches.
     pub fn memory(&self) -> &Arc<M> {
         &self.memory
@@ -94,11 +89,6 @@ impl<M: ?Sized> BranchView<M> {
     pub fn expecting(self, branch: impl Into<Option<Incarnation>>) -> Self {
         self.shared.lock().expected = branch.into();
         self
-    }
-
-    /// Returns the settings, for a view of another memory.
-    pub(crate) fn anew(&self, memory: Arc<M>) -> Self {
-        Self::over(memory).within_groups(self.within)
     }
 
     /// Returns where the branch stands that the first read has shown; `None` if it stands elsewhere
@@ -178,6 +168,18 @@ fn fork(at: &Standing, shared: u64, keep: u64) -> On {
 macro_rules! over {
     ($over:ty, [$($async:tt)*], [$($now:tt)*]) => {
         impl BranchView<$over> {
+            /// Returns a view of all branches of a memory, those that a view leaves out included.
+            fn over(memory: Arc<$over>) -> Self {
+                let memory = memory.all_branches().unwrap_or(memory);
+                let shared = Shared { known: Arc::new(Document::unbranched()), expected: None };
+                Self { memory, shared: Mutex::new(shared), within: WithinGroup::default() }
+            }
+
+            /// Returns the settings, for a view of another memory.
+            pub(crate) fn anew(&self, memory: Arc<$over>) -> Self {
+                Self::over(memory).within_groups(self.within)
+            }
+
             /// Puts a message in the place of the one at this position: on a new branch, which has
             /// what stands before it and is the current one from now on. Returns the position from
             /// which on a page is to be drawn anew: that of the message, or of the call of its
@@ -426,6 +428,10 @@ macro_rules! over {
                     return self.memory.append_with(append)$($now)*;
                 }
                 append.check(&limits)?;
+                if append.slots.iter().any(|slot| slot.name == SLOT) {
+                    let text = format!("only the view of the branches itself writes {SLOT:?}");
+                    return Err(Error::invalid("append", text));
+                }
                 let mut appended = self.write(&Change::Append(append))$($now)*?;
                 append.messages.clear();
                 if append.slots.is_empty() && !appended.repeated {
@@ -457,7 +463,8 @@ over!(dyn ChatMemory, [], []);
 over!(dyn AsyncChatMemory, [async], [.await]);
 
 impl BranchView {
-    /// Returns the current branch of this conversation.
+    /// Returns the current branch of this conversation. Of a view it is another view of the same
+    /// memory, with settings of its own.
     pub fn new(memory: impl ChatMemory + 'static) -> Self {
         Self::over(share(memory))
     }
@@ -465,7 +472,8 @@ impl BranchView {
 
 #[cfg(feature = "async")]
 impl BranchView<dyn AsyncChatMemory> {
-    /// Returns the current branch of this conversation.
+    /// Returns the current branch of this conversation. Of a view it is another view of the same
+    /// memory, with settings of its own.
     pub fn new_async(memory: impl AsyncChatMemory + 'static) -> Self {
         Self::over(share_async(memory))
     }
@@ -477,10 +485,8 @@ impl ChatMemory for BranchView {
     }
 
     fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>> {
-        let mut append = Append { expected, ..Append::new(batch.iter().cloned()) };
-        let appended = self.append_on(&mut append)?;
-        batch.clear();
-        Ok(appended.positions)
+        let mut lent = LentBatch::new(batch, expected);
+        Ok(self.append_on(&mut lent.append)?.positions)
     }
 
     fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
@@ -509,6 +515,10 @@ impl ChatMemory for BranchView {
 
     fn limits(&self) -> Limits {
         self.memory.limits()
+    }
+
+    fn all_branches(&self) -> Option<Arc<dyn ChatMemory>> {
+        Some(Arc::clone(&self.memory))
     }
 }
 
@@ -542,5 +552,9 @@ impl AsyncChatMemory for BranchView<dyn AsyncChatMemory> {
 
     fn limits(&self) -> Limits {
         self.memory.limits()
+    }
+
+    fn all_branches(&self) -> Option<Arc<dyn AsyncChatMemory>> {
+        Some(Arc::clone(&self.memory))
     }
 }

@@ -341,6 +341,25 @@ impl Appended {
     }
 }
 
+/// A batch as an append: what is left of it goes back, even if its future is dropped.
+pub(crate) struct LentBatch<'a> {
+    batch: &'a mut Vec<Message>,
+    pub(crate) append: Append,
+}
+
+impl<'a> LentBatch<'a> {
+    pub(crate) fn new(batch: &'a mut Vec<Message>, expected: Option<u64>) -> Self {
+        let append = Append { expected, ..Append::new(std::mem::take(batch)) };
+        Self { batch, append }
+    }
+}
+
+impl Drop for LentBatch<'_> {
+    fn drop(&mut self) {
+        std::mem::swap(self.batch, &mut self.append.messages);
+    }
+}
+
 pub(super) fn must_end_at(front: &str, expected: Option<u64>, actual: u64) -> Result<()> {
     match expected {
         Some(expected) if expected != actual => Err(conflict(front, expected, actual)),

@@ -181,24 +181,11 @@ pub trait AsyncChatMemory: Debug + Send + Sync {
     {
         None
     }
-}
 
-/// A batch as an append: what is left of it goes back, even if its future is dropped.
-pub(crate) struct LentBatch<'a> {
-    batch: &'a mut Vec<Message>,
-    pub(crate) append: Append,
-}
-
-impl<'a> LentBatch<'a> {
-    pub(crate) fn new(batch: &'a mut Vec<Message>, expected: Option<u64>) -> Self {
-        let append = Append { expected, ..Append::new(std::mem::take(batch)) };
-        Self { batch, append }
-    }
-}
-
-impl Drop for LentBatch<'_> {
-    fn drop(&mut self) {
-        std::mem::swap(self.batch, &mut self.append.messages);
+    /// Returns the memory of all branches, as the blocking twin does.
+    #[doc(hidden)]
+    fn all_branches(&self) -> Option<Arc<dyn AsyncChatMemory>> {
+        None
     }
 }
 
@@ -238,6 +225,7 @@ forward! {
         fn read_with<'a>(&'a self, read: &'a Read) -> BoxFuture<'a, Result<Snapshot>>;
         fn slots(&self) -> BoxFuture<'_, Result<Vec<(String, SlotVersion)>>>;
         fn limits(&self) -> Limits;
+        fn all_branches(&self) -> Option<Arc<dyn AsyncChatMemory>>;
     } {
         fn already_shared(&self) -> Option<Arc<dyn AsyncChatMemory>>
         where

@@ -47,6 +47,7 @@ forward! {
         fn read_with(&self, read: &Read) -> Result<Snapshot>;
         fn slots(&self) -> Result<Vec<(String, SlotVersion)>>;
         fn limits(&self) -> Limits;
+        fn all_branches(&self) -> Option<Arc<dyn ChatMemory>>;
     } {
         fn already_shared(&self) -> Option<Arc<dyn ChatMemory>>
         where

@@ -43,11 +43,7 @@ macro_rules! over {
                 mut self,
                 set: impl FnOnce(BranchView<$over>) -> BranchView<$over>,
             ) -> Self {
-                let memory = match &self.branches {
-                    Some(view) => Arc::clone(view.memory()),
-                    None => Arc::clone(&self.memory),
-                };
-                self.show(set(BranchView::$new(memory)));
+                self.show(set(BranchView::$new(Arc::clone(&self.memory))));
                 self
             }
 

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::thread;
 
 use crate::counted::counted;
+use memory_prompt::history::BranchView;
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, DefaultChatMemory, MemoryPrompt, Message, MessageWindowChatMemory,
+    ChatMemory, ChatMemoryExt, DefaultChatMemory, ErrorKind, MemoryPrompt, Message,
+    MessageWindowChatMemory,
 };
 use proptest::prelude::*;
 
@@ -114,6 +116,40 @@ counted! {
         }
         prop_assert_eq!(inside.all().unwrap().len(), 1);
     }
+}
+
+/// What a prompt with branches hands out is a view of one of them. A view around that view sent
+/// nothing, and wrote branches that no other prompt could read.
+#[test]
+fn a_prompt_with_branches_takes_its_own_memory_back() {
+    let beneath = Arc::new(DefaultChatMemory::new());
+    let mut prompt = MemoryPrompt::new(Arc::clone(&beneath)).with_branches();
+    prompt.add(Message::user("helo")).unwrap();
+    prompt.edit(0, Message::user("hello")).unwrap();
+    let ada = Arc::clone(prompt.memory());
+    prompt.set_memory(DefaultChatMemory::new());
+    prompt.set_memory(Arc::clone(&ada));
+    assert_eq!(prompt.build().unwrap().len(), 1);
+    prompt.edit(0, Message::user("hi")).unwrap();
+    BranchView::new(Box::new(ada)).edit(0, Message::user("hey")).unwrap();
+    for memory in [Arc::clone(prompt.memory()), beneath] {
+        let other = MemoryPrompt::new(memory).with_branches();
+        assert_eq!(other.preview().unwrap()[0].text(), "hey");
+        assert_eq!(other.variants(0).unwrap().len(), 4);
+    }
+}
+
+/// Behind a memory that wraps a view no view sees that it is one.
+#[test]
+fn branches_around_a_wrapped_branch_show_it_and_refuse_to_change_it() {
+    let prompt = MemoryPrompt::new(DefaultChatMemory::new()).with_branches();
+    prompt.add(Message::user("helo")).unwrap();
+    prompt.edit(0, Message::user("hello")).unwrap();
+    let window = MessageWindowChatMemory::new(Arc::clone(prompt.memory()), 9).unwrap();
+    let around = MemoryPrompt::new(window).with_branches();
+    assert_eq!(around.preview().unwrap()[0].text(), "hello");
+    assert_eq!(around.edit(0, Message::user("hi")).unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(prompt.variants(0).unwrap().len(), 2);
 }
 
 #[test]

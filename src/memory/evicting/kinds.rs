@@ -106,6 +106,10 @@ macro_rules! evicting {
             {
                 None // the memory inside is shared without its limit
             }
+
+            fn all_branches(&self) -> Option<std::sync::Arc<dyn ChatMemory>> {
+                None // nor has what is inside this limit
+            }
         }
 
         impl<M: ChatMemory> fmt::Debug for $name<M> {
