@@ -18,7 +18,7 @@ use parking_lot::ReentrantMutex;
 
 pub(super) use self::kinds::evicting;
 use self::window::{Weighed, Window};
-use super::{Append, Appended, ChatMemory, MemoryId};
+use super::{Append, Appended, ChatMemory, MemoryId, Read};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::Message;
 use crate::record::{Records, Snapshot, places};
@@ -177,8 +177,12 @@ impl<M: ChatMemory> Evicting<M> {
     pub(super) fn evict(&self, before: u64) -> Result<u64> {
         // Records that have left the window go to the callback first, and are not counted in the
         // number that is returned.
-        self.trim()?;
+        let (_, owed) = self.trim_to()?;
         self.locked(|State { window, .. }| {
+            if window.pending().is_some_and(|pending| pending.start < owed.min(before)) {
+                let text = "the callback is being given what was evicted before: try again";
+                return Err(Error::new(ErrorKind::Storage, "evict", text));
+            }
             let gone = self.memory.evict(before)?;
             window.gone_before(before.min(window.end()));
             Ok(gone)
@@ -194,12 +198,17 @@ impl<M: ChatMemory> Evicting<M> {
     }
 
     pub(super) fn trim(&self) -> Result<u64> {
+        self.trim_to().map(|(gone, _)| gone)
+    }
+
+    /// Evicts what is outside the window; returns how many records, and where the window begins.
+    fn trim_to(&self) -> Result<(u64, u64)> {
         let limit = self.limit();
-        let gone = self.locked(|state| {
+        let (gone, first) = self.locked(|state| {
             self.refresh(&mut state.window, limit)?;
-            self.evict_now(state)
+            Ok((self.evict_now(state)?, state.window.first()))
         })?;
-        Ok(gone + self.hand_over(limit)?)
+        Ok((gone + self.hand_over(limit)?, first))
     }
 
     /// Works on the window under the lock. A callback of the memory inside may use this memory
@@ -260,7 +269,7 @@ impl<M: ChatMemory> Evicting<M> {
         while at > window.end() && !is_full(total, begins) {
             let n = places(at - window.end()).min(page);
             page = page.saturating_mul(2);
-            let snapshot = self.memory.read(Some(at), n)?;
+            let snapshot = self.memory.read_with(&Read::newest(n).before(at).references())?;
             if snapshot.end < to || !window.observe(&snapshot) {
                 window.forget_all();
                 return Ok(false);

@@ -45,7 +45,9 @@ use crate::record::{Records, SlotVersion, Snapshot};
 ///
 /// An append reads nothing, unless there is a [callback](Self::on_evict) that needs the records.
 /// Only records that this handle has not seen, because they were there before or because others
-/// appended them, are read once, from the newest back until the window is full.
+/// appended them, are read once, from the newest back until the window is full. To learn which
+/// conversation it is, the first append of a handle reads what it appended too, and so does the
+/// first one after [`clear`](ChatMemory::clear).
 ///
 /// Appends and reads through one handle wait for each other. If others delete the conversation and
 /// begin it again, a read notices by its [incarnation](crate::record::Snapshot::incarnation), or by
@@ -59,8 +61,8 @@ use crate::record::{Records, SlotVersion, Snapshot};
 /// # Errors
 ///
 /// As a [`ChatMemory`], those of the memory inside. [`evict`](ChatMemory::evict) first passes to
-/// the [callback](Self::on_evict) what the window owes it, and fails if that fails;
-/// [`clear`](ChatMemory::clear) does not.
+/// the [callback](Self::on_evict) what the window owes it, and fails if that fails, or if what it
+/// would forget is still being passed by another call; [`clear`](ChatMemory::clear) does not.
 ///
 /// # Example
 ///

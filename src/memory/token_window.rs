@@ -20,9 +20,11 @@ use crate::token::TokenCounter;
 /// [`MemoryPrompt::max_tokens`](crate::MemoryPrompt::max_tokens): it counts everything that is
 /// sent, the system message included, and forgets nothing.
 ///
-/// Each message is counted once, before it is appended, and its count is remembered. If the counter
+/// Each message is counted before it is appended, and its count is remembered. If the counter
 /// fails, the append fails and nothing is appended. A read counts messages that others have
-/// appended since, and fails if the counter fails.
+/// appended since, and fails if the counter fails. What the first append of a handle reads back is
+/// counted once more. Messages that are read may have
+/// [references](crate::message::MediaReference) in the place of media.
 ///
 /// # Example
 ///

@@ -779,6 +779,33 @@ fn what_comes_during_an_eviction_is_evicted_after_it() {
     assert_eq!(texts(memory.memory()), ["c", "d"]);
 }
 
+/// The archive is given the beginning of a long history when a user forgets all of it. What was
+/// still to be given was forgotten, and archived by no thread.
+#[test]
+fn evict_takes_nothing_from_a_callback_that_another_thread_runs() {
+    let ((arrived, has_arrived), (go, go_on)) = (mpsc::channel(), mpsc::channel::<()>());
+    let archive = Archive::default();
+    let (take, go_on) = (archive.take(), Mutex::new(go_on));
+    let inside = Arc::new(DefaultChatMemory::new());
+    inside.add_all((0..1_000).map(|i| Message::user(i.to_string()))).unwrap();
+    let memory = MessageWindowChatMemory::new(inside, 100).unwrap();
+    let memory = memory.on_evict(move |id, records| {
+        arrived.send(()).unwrap();
+        let _ = go_on.lock().unwrap().recv(); // or until the test has failed
+        take(id, records)
+    });
+    thread::scope(|scope| {
+        let go = go;
+        scope.spawn(|| memory.trim().unwrap());
+        has_arrived.recv().unwrap();
+        assert_eq!(memory.evict(900).unwrap_err().kind(), ErrorKind::Storage);
+        assert_eq!(memory.evict(0).unwrap(), 0);
+        drop(go);
+    });
+    assert_eq!(archive.texts().len(), 900);
+    assert_eq!(memory.evict(950).unwrap(), 50);
+}
+
 /// A user evicts a call and leaves its results. They belong to nothing now, and leave one by one.
 #[test]
 fn results_whose_call_was_evicted_are_no_group() {

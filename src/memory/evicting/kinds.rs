@@ -21,7 +21,9 @@ macro_rules! evicting {
             ///   changed while the callback ran. The
             ///   [incarnation](crate::record::Snapshot::incarnation) shows the change; in a memory
             ///   without incarnations it is noticed only if the end or the beginning moved back.
-            /// - It may append to this memory. What that pushes out waits for the next append.
+            /// - It may append to this memory on the thread that it is called on: what that pushes
+            ///   out waits for the next append. A callback that appends through another thread each
+            ///   time never ends.
             /// - It is not called for what [`evict`](ChatMemory::evict) or
             ///   [`clear`](ChatMemory::clear) forgets.
             #[must_use]
