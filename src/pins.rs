@@ -59,7 +59,7 @@ pub(crate) struct Pinned {
     pub(crate) groups: Vec<PinnedGroup>,
     /// The positions of all members, ascending.
     members: Vec<u64>,
-    /// The pinned positions that the memory no longer has.
+    /// The pinned positions whose message the memory no longer has, can't read, or never sends.
     pub(crate) lost: Vec<u64>,
 }
 
@@ -214,7 +214,8 @@ impl Pin {
         let head = group.and_then(|group| matches.groups().get(group));
         let head = head.and_then(|head| records.get(head.head));
         let (Some(group), Some(head)) = (group, head) else {
-            return refuse(format!("the result at position {position} answers no call"));
+            let among = format!("among the {AROUND} messages before it");
+            return refuse(format!("the result at position {position} answers no call {among}"));
         };
         let results = matches.results_of(group).into_iter().filter_map(|it| records.get(it));
         Ok(Self {

@@ -6,7 +6,7 @@
 //! of the memory, unless another process was faster. That model gets the stored messages, with
 //! speakers and times: a [processor](crate::truncate::TruncateProcessor) that cuts or drops
 //! messages of a prompt has no effect on it. A text that is too long is requested once more, and
-//! then cut at the end of a line.
+//! then cut behind the last line that fits, or else behind the last character.
 //!
 //! ```
 //! use memory_prompt::summary::CompactionPolicy;

@@ -109,8 +109,9 @@ macro_rules! over {
             ///
             /// [`ErrorKind::Invalid`] if the prompt sends no pins, if the memory holds no message
             /// at this position, and for messages that are never sent: system messages, those of
-            /// the application, results that answer no call. [`ErrorKind::Unsupported`] if the
-            /// memory has no slots, and every other error of [`ChatMemory::append_with`].
+            /// the application, results that answer no call among the 256 messages before them.
+            /// [`ErrorKind::Unsupported`] if the memory has no slots, and every other error of
+            /// [`ChatMemory::append_with`].
             pub $($async)* fn pin(&self, position: u64) -> Result<Vec<u64>> {
                 Ok(self.changed(PinChange::Pin(position))$($now)*?.0)
             }

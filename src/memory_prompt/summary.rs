@@ -121,8 +121,9 @@ macro_rules! over {
             /// Stores a summary of what was due, if it is still due: no other was stored or undone
             /// in the meantime. Over a memory that recognises ids, storing the same summary again
             /// after a lost answer changes nothing. A text that is
-            /// [too long](CompactionPolicy::text_at_most) is cut at the end of a line, as the
-            /// summary and the [report](crate::Report::summary_cut) show.
+            /// [too long](CompactionPolicy::text_at_most) is cut behind the last line that fits, or
+            /// else behind the last character, as the summary and the
+            /// [report](crate::Report::summary_cut) show.
             ///
             /// Up to 16 earlier summaries are kept next to it, as far as a slot can hold them and
             /// even if records were evicted since: for [`undo_summary`](Self::undo_summary).

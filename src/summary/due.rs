@@ -107,7 +107,8 @@ impl Compaction {
         is_longer.then(|| Self { too_long: Some(text.to_owned()), ..self.clone() })
     }
 
-    /// Returns the summary with this text, cut at the end of a line if it is too long.
+    /// Returns the summary with this text; of one that is too long the lines that fit, or else the
+    /// characters.
     pub(crate) fn written(&self, text: String) -> Result<Summary> {
         let covers = self.covers;
         let fits = first(&text, self.most);

@@ -48,8 +48,9 @@ impl CompactionPolicy {
         Ok(Self { keep, step, counter, most: 8_000 })
     }
 
-    /// Limits the characters of a summary; the default is 8,000. A longer text is requested [once
-    /// more](super::Compaction::again), and then cut at the end of a line.
+    /// Limits the characters of a summary, in Unicode scalar values; the default is 8,000. A longer
+    /// text is requested [once more](super::Compaction::again), and then cut behind the last line
+    /// that fits, or else behind the last character.
     #[must_use]
     pub fn text_at_most(mut self, characters: usize) -> Self {
         self.most = characters;
