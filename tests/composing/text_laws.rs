@@ -414,9 +414,12 @@ fn no_text_is_slow() {
                     let result = cut.apply(text);
                     let taken = start.elapsed();
                     assert!(count(&result, unit) <= 1000);
-                    taken < Duration::from_millis(200)
+                    taken < Duration::from_millis(500)
                 };
-                assert!((0..5).any(|_| timed()), "{name}: {unit:?} {keep:?} took over 200 ms");
+                assert!(
+                    (0..5).any(|_| timed()),
+                    "{name}: {unit:?} {keep:?} took over half a second"
+                );
             }
         }
         let start = Instant::now();
