@@ -125,6 +125,7 @@ fn elements(file: &str) -> impl Iterator<Item = &str> {
 /// Puts a conversation into a memory: what was said in the place of something else is a branch.
 fn put(account: &Account, view: &BranchView) -> Result<()> {
     let told: Vec<_> = account.shown().into_iter().filter(Message::is_system).collect();
+    view.import(told)?; // before there are branches, so that it holds on all of them
     let mut ends: Vec<(Option<Incarnation>, u64)> = Vec::new();
     for said in &account.said {
         if said.messages.iter().all(Message::is_system) {
@@ -144,7 +145,6 @@ fn put(account: &Account, view: &BranchView) -> Result<()> {
     if let Some((Some(branch), _)) = account.shown.and_then(|place| ends.get(place)) {
         view.switch(*branch)?;
     }
-    view.import(told)?;
     Ok(())
 }
 

@@ -118,7 +118,7 @@ fn chatgpt(of: &Value, mapping: &Map<String, Value>) -> Result<Account, String> 
         };
         let siblings = parent.and_then(|parent| mapping.get(parent)?["children"].as_array());
         let place = siblings.and_then(|ids| ids.iter().position(|it| it == id.as_str()));
-        let messages = of_chatgpt(id, it, mapping)?.into_iter().collect();
+        let messages = of_chatgpt(id, it, mapping)?;
         let at = it["message"]["create_time"].as_f64();
         let at = at.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         let at = at.and_then(|since| UNIX_EPOCH.checked_add(since));
@@ -127,47 +127,78 @@ fn chatgpt(of: &Value, mapping: &Map<String, Value>) -> Result<Account, String> 
     Account::of(&nodes, of["current_node"].as_str())
 }
 
-/// Returns what a node says, if it says something that a person or the model was shown.
+/// Returns what a node says that a person or the model was shown: what a tool has said without a
+/// call has one of its own.
 fn of_chatgpt(
     id: &str,
     node: &Value,
     mapping: &Map<String, Value>,
-) -> Result<Option<Message>, String> {
+) -> Result<Vec<Message>, String> {
     let message = &node["message"];
     if message.is_null() {
-        return Ok(None);
+        return Ok(Vec::new());
     }
     let content = &message["content"];
     if !content.is_object() {
         return Err(format!("the message {id:?} has no content"));
     }
-    let alone = ["text", "result"].iter().find_map(|key| content[key].as_str());
+    let text = text_of_chatgpt(content);
+    let is_empty = text.is_empty();
+    let kind = content["content_type"].as_str().unwrap_or_default();
+    let to = message["recipient"].as_str().filter(|to| *to != "all");
+    let said = match (message["author"]["role"].as_str(), to) {
+        // What people say of themselves, and what the account remembers of them.
+        (Some(_), None) if kind.ends_with("_editable_context") => Message::system(text),
+        (Some("assistant"), None) if kind == "thoughts" => {
+            Message::Ai(AiMessage::new("").with_reasoning(Reasoning::new(text)))
+        }
+        (Some("assistant"), Some(tool)) => {
+            let input = serde_json::json!({"input": text}).to_string();
+            return Ok(vec![Message::ai_calls([ToolCall::new(id, tool, input)])]);
+        }
+        (Some("tool"), _) => {
+            let tool = message["author"]["name"].as_str().unwrap_or("tool");
+            return Ok(match called(node, mapping) {
+                _ if !is_result(message) => Vec::new(),
+                Some((id, tool)) => vec![Message::tool(id, tool, text)],
+                None if text.is_empty() => Vec::new(),
+                None => vec![
+                    Message::ai_calls([ToolCall::new(id, tool, "{}")]),
+                    Message::tool(id, tool, text),
+                ],
+            });
+        }
+        (Some("system"), None) => Message::system(text),
+        (Some("user"), None) => Message::user(text),
+        (Some("assistant"), None) => Message::ai(text),
+        (Some("system" | "user"), Some(_)) => return Ok(Vec::new()),
+        (Some(role), _) => return Err(format!("the message {id:?} is of the role {role:?}")),
+        (None, _) => return Err(format!("the message {id:?} is of nobody")),
+    };
+    Ok(if is_empty { Vec::new() } else { vec![said] })
+}
+
+fn text_of_chatgpt(content: &Value) -> String {
+    let keys = ["text", "result", "user_profile", "user_instructions", "model_set_context"];
+    let alone = keys.iter().filter_map(|key| content[key].as_str()).map(str::to_owned);
+    let thoughts = content["thoughts"].as_array().into_iter().flatten();
+    let thoughts = thoughts.filter_map(|it| it["content"].as_str()).map(str::to_owned);
     let parts = content["parts"].as_array().into_iter().flatten();
     let parts = parts.filter_map(|part| {
         let text = part.as_str().or_else(|| part["text"].as_str()).map(str::to_owned);
         // What lies beside the export under this name: no provider has it.
         text.or_else(|| Some(format!("[the file {}]", part["asset_pointer"].as_str()?)))
     });
-    let text = parts.chain(alone.map(str::to_owned)).collect::<Vec<_>>().join("\n");
-    let to = message["recipient"].as_str().filter(|to| *to != "all");
-    let said = match (message["author"]["role"].as_str(), to) {
-        (Some("assistant"), Some(tool)) => {
-            let input = serde_json::json!({"input": text}).to_string();
-            Some(Message::ai_calls([ToolCall::new(id, tool, input)]))
-        }
-        (Some("tool"), _) => called(node, mapping).map(|(id, tool)| Message::tool(id, tool, text)),
-        (Some("system" | "user" | "assistant"), None) if text.is_empty() => None,
-        (Some("system"), None) => Some(Message::system(text)),
-        (Some("user"), None) => Some(Message::user(text)),
-        (Some("assistant"), None) => Some(Message::ai(text)),
-        (Some("system" | "user"), Some(_)) => None,
-        (Some(role), _) => return Err(format!("the message {id:?} is of the role {role:?}")),
-        (None, _) => return Err(format!("the message {id:?} is of nobody")),
-    };
-    Ok(said)
+    parts.chain(alone).chain(thoughts).collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the id and the tool of the call that a result answers: the newest one before it.
+/// Returns false for what stands in the place of a result until there is one.
+fn is_result(message: &Value) -> bool {
+    message["weight"] != 0.0 || !text_of_chatgpt(&message["content"]).is_empty()
+}
+
+/// Returns the id and the tool of the call that a result answers: the newest one before it, unless
+/// it has its result.
 fn called<'a>(result: &'a Value, mapping: &'a Map<String, Value>) -> Option<(&'a str, &'a str)> {
     let mut id = result["parent"].as_str()?;
     for _ in 0..mapping.len() {
@@ -179,6 +210,7 @@ fn called<'a>(result: &'a Value, mapping: &'a Map<String, Value>) -> Option<(&'a
                 return Some((id, tool));
             }
             Some("user") => return None,
+            Some("tool") if is_result(message) => return None,
             _ => id = node["parent"].as_str()?,
         }
     }
@@ -217,24 +249,23 @@ fn of_claude(id: &str, of: &Value) -> Result<Vec<Message>, String> {
         Some("human" | "user") => {
             let written = texts(&of["content"]);
             let written = if written.is_empty() { whole.to_owned() } else { written };
+            let name = |file: &Value| {
+                let name = file["file_name"].as_str().filter(|it| !it.is_empty());
+                name.unwrap_or("a file").to_owned()
+            };
             let mut parts: Vec<Part> = Vec::new();
             for file in of["attachments"].as_array().into_iter().flatten() {
-                let name = file["file_name"].as_str().unwrap_or("a file");
                 let content = file["extracted_content"].as_str().unwrap_or_default();
-                parts.push(Part::text(format!("{name}:\n{content}")));
+                parts.push(Part::text(format!("{}:\n{content}", name(file))));
             }
             for file in of["files"].as_array().into_iter().flatten() {
-                let name = file["file_name"].as_str().unwrap_or("a file");
-                parts.push(Part::text(format!("[{name}]")));
+                parts.push(Part::text(format!("[{}]", name(file))));
             }
-            if parts.is_empty() && written.is_empty() {
-                return Ok(Vec::new());
-            }
-            if parts.is_empty() {
+            if parts.is_empty() && !written.is_empty() {
                 return Ok(vec![Message::user(written)]);
             }
-            parts.push(Part::text(written));
-            Ok(vec![Message::user(parts)])
+            parts.extend(Some(written).filter(|it| !it.is_empty()).map(Part::text));
+            Ok(if parts.is_empty() { Vec::new() } else { vec![Message::user(parts)] })
         }
         Some("assistant") => {
             let blocks = of["content"].as_array().map_or(&[][..], Vec::as_slice);

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)] // a test that panics has failed
 
+use memory_prompt::message::{AiMessage, Part, Reasoning};
+use memory_prompt::{ToolCall, Window};
 use serde_json::{Value, json};
 
 use super::*;
@@ -66,6 +68,7 @@ fn variants_of_chatgpt_become_branches() {
     let variants = view.variants(1).unwrap();
     view.switch(variants[0]).unwrap();
     assert_eq!(shown(&view), ["1 + 1? 1/2 at 7", "Three. 1/3 at 7"]);
+    assert_eq!(view.system().unwrap().unwrap().text(), "Be brief.", "on each branch");
     // Another result of the same call has the call once more: they stay together.
     view.switch(variants[2]).unwrap();
     assert_eq!(shown(&view), ["1 + 1? 1/2 at 7", "python 3/3 at 7", "two 1/1 at 7"]);
@@ -73,6 +76,77 @@ fn variants_of_chatgpt_become_branches() {
     assert_eq!(shown(&read("z")), ["1 + 1? 1/2 at 7", "Three. 1/3 at 7"]);
     assert_eq!(shown(&read("four")), ["2 + 2? 2/2 at 7", "Four. 1/1 at 7"]);
     assert_eq!(shown(&read("none")), ["2 + 2? 2/2 at 7", "Four. 1/1 at 7"]);
+}
+
+/// Uploaded files, second results, custom instructions, memories and thoughts were lost.
+#[test]
+fn all_that_the_model_of_chatgpt_had_before_it_is_kept() {
+    let own = |kind: &str, content: Value| {
+        let mut content = content;
+        content["content_type"] = json!(kind);
+        content
+    };
+    let text = |text: &str| own("multimodal_text", json!({"parts": [text]}));
+    let instructions = json!({"user_profile": "I am Ada.", "user_instructions": "Be brief."});
+    let thoughts = json!({"thoughts": [{"summary": "x", "content": "Hm."}, {"content": "So."}]});
+    let chain = [
+        ("user", "all", 1.0, own("user_editable_context", instructions)),
+        (
+            "assistant",
+            "all",
+            1.0,
+            own("model_editable_context", json!({"model_set_context": "4."})),
+        ),
+        ("user", "all", 1.0, text("What is in it?")),
+        ("system", "all", 1.0, text("")),
+        ("assistant", "all", 1.0, text("")),
+        ("tool", "all", 0.0, own("tether_browsing_display", json!({"result": ""}))),
+        ("tool", "all", 1.0, text("The whole file.")),
+        ("tool", "all", 1.0, text("All the files are there.")),
+        ("assistant", "all", 1.0, own("thoughts", thoughts)),
+        ("assistant", "all", 1.0, own("reasoning_recap", json!({"content": "for 5 s"}))),
+        ("assistant", "python", 1.0, text("1 + 1")),
+        ("tool", "all", 0.0, text("")),
+        ("tool", "all", 1.0, text("2")),
+        ("tool", "all", 1.0, text("a plot")),
+        ("assistant", "all", 1.0, text("Two.")),
+    ];
+    let node = |(place, (role, to, weight, content)): (usize, (&str, &str, f64, Value))| {
+        let author = json!({"role": role, "name": (role == "tool").then_some("file_search")});
+        let message =
+            json!({"author": author, "recipient": to, "weight": weight, "content": content});
+        let parent = place.checked_sub(1).map(|it| it.to_string());
+        (place.to_string(), json!({"parent": parent, "message": message}))
+    };
+    let mapping: serde_json::Map<_, _> = chain.into_iter().enumerate().map(node).collect();
+    let file = json!([{"title": "Files", "current_node": "14", "mapping": mapping}]);
+    let view = read(&file).pop().unwrap().unwrap();
+    assert_eq!(view.system().unwrap().unwrap().text(), "I am Ada.\nBe brief.\n\n4.");
+    let call = |id: &str| Message::ai_calls([ToolCall::new(id, "file_search", "{}")]);
+    let result = |id: &str, text: &str| Message::tool(id, "file_search", text);
+    let said = [
+        Message::user("What is in it?"),
+        call("6"),
+        result("6", "The whole file."),
+        call("7"),
+        result("7", "All the files are there."),
+        Message::Ai(AiMessage::new("").with_reasoning(Reasoning::new("Hm.\nSo."))),
+        Message::ai_calls([ToolCall::new("10", "python", r#"{"input":"1 + 1"}"#)]),
+        Message::tool("10", "python", "2"),
+        call("13"),
+        result("13", "a plot"),
+        Message::ai("Two."),
+    ];
+    assert_eq!(view.messages().unwrap(), said);
+    let prompt = MemoryPrompt::new(DefaultChatMemory::new()).window(Window::all());
+    let mut prompt = prompt.for_provider(Provider::Anthropic);
+    prompt.add_all(said).unwrap();
+    prompt.add(Message::user("Really?")).unwrap();
+    let built = prompt.build().unwrap();
+    let sent = serde_json::to_string(&wire::Request::new(&built).max_tokens(9)).unwrap();
+    for text in ["The whole file.", "All the files are there.", "a plot", "Two."] {
+        assert!(sent.contains(text), "{text}: {sent}");
+    }
 }
 
 #[test]
@@ -96,7 +170,7 @@ fn variants_of_claude_become_branches_and_tools_stand_behind_their_calls() {
             "created_at": "2024-02-29T10:00:00.123456Z",
             "content": [{"type": "text", "text": "Where is it?"}],
             "attachments": [{"file_name": "a.txt", "extracted_content": "Oslo"}],
-            "files": [{"file_name": "b.png"}]},
+            "files": [{"file_name": "b.png"}, {"file_name": ""}]},
         {"uuid": "2", "parent_message_uuid": "1", "sender": "assistant", "text": "x", "content": [
             {"type": "thinking", "thinking": "Hm."},
             {"type": "text", "text": "I look. "},
@@ -109,16 +183,19 @@ fn variants_of_claude_become_branches_and_tools_stand_behind_their_calls() {
     ]}, {"name": "old", "chat_messages": [
         {"uuid": "1", "sender": "human", "text": "Hi"},
         {"uuid": "2", "sender": "assistant", "text": "Hello"},
+        {"uuid": "3", "sender": "human",
+            "attachments": [{"file_name": "", "extracted_content": "pasted"}]},
     ]}]);
     let read: Vec<BranchView> = read(&file).into_iter().map(Result::unwrap).collect();
-    let question = "a.txt:\nOslo[b.png]Where is it? 1/2 at 1709200800";
+    let question = "a.txt:\nOslo[b.png][a file]Where is it? 1/2 at 1709200800";
     assert_eq!(shown(&read[0]), [question, "In Sweden. 2/2 at 0", "Really? 1/1 at 0"]);
     read[0].switch(read[0].variants(1).unwrap()[0]).unwrap();
     let said = [question, "I look. look 1/2 at 0", "north 1/1 at 0", "In Norway. 1/1 at 0"];
     assert_eq!(shown(&read[0]), said);
     read[0].switch(read[0].variants(0).unwrap()[1]).unwrap();
     assert_eq!(shown(&read[0]), ["And Rome? 2/2 at 0"]);
-    assert_eq!(shown(&read[1]), ["Hi 1/1 at 0", "Hello 1/1 at 0"]);
+    assert_eq!(shown(&read[1])[..2], ["Hi 1/1 at 0", "Hello 1/1 at 0"]);
+    assert_eq!(read[1].messages().unwrap()[2], Message::user([Part::text("a file:\npasted")]));
 }
 
 /// One conversation that could not be read took the whole account with it.
