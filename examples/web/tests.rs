@@ -516,7 +516,7 @@ struct Browser {
 impl Browser {
     /// Opens the page, which does this too, by way of a server between both. None where no browser
     /// is installed.
-    fn open(folder: &Folder, web: &Web, script: &'static str, way: Way) -> Option<Self> {
+    fn open(folder: &Folder, web: &Web, script: &str, way: Way) -> Option<Self> {
         let names = ["chromium", "chromium-browser", "google-chrome"];
         let is_there = |name: &&str| Command::new(name).arg("--version").output().is_ok();
         let Some(browser) = names.into_iter().find(is_there) else {
@@ -561,17 +561,18 @@ const OPEN: Way = Way { late: Duration::ZERO, bytes: u64::MAX };
 
 /// Tells every tenth of a second what the page shows.
 const TELLS: &str = "setInterval(() => fetch('/shown', \
-    { method: 'POST', body: $('said').innerHTML + $('state').outerHTML }), 100)";
+    { method: 'POST', body: $('said').innerHTML + $('state').outerHTML + $('question').value }), 100)";
 
 /// Hands on to the service what a browser asks for.
-fn between(url: &str, script: &'static str, way: Way, shown: &Arc<Mutex<String>>) -> String {
+fn between(url: &str, script: &str, way: Way, shown: &Arc<Mutex<String>>) -> String {
     let service = url.strip_prefix("http://").unwrap().to_owned();
+    let script = format!("{script}\n{TELLS}\n</script>");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
     let shown = Arc::clone(shown);
     thread::spawn(move || {
         for mut browser in listener.incoming().map(Result::unwrap) {
-            let (service, shown) = (service.clone(), Arc::clone(&shown));
+            let (service, script, shown) = (service.clone(), script.clone(), Arc::clone(&shown));
             thread::spawn(move || {
                 let (mut head, mut byte) = (Vec::new(), [0]);
                 while !head.ends_with(b"\r\n\r\n") && browser.read_exact(&mut byte).is_ok() {
@@ -582,10 +583,7 @@ fn between(url: &str, script: &'static str, way: Way, shown: &Arc<Mutex<String>>
                 let mut body = vec![0; length.map_or(0, |it| it.parse().unwrap())];
                 browser.read_exact(&mut body).unwrap();
                 let own = match head.split(' ').nth(1) {
-                    Some("/") => {
-                        let script = format!("{script}\n{TELLS}\n</script>");
-                        include_str!("page.html").replace("</script>", &script)
-                    }
+                    Some("/") => include_str!("page.html").replace("</script>", &script),
                     Some("/shown") => {
                         *shown.lock().unwrap() = String::from_utf8(body).unwrap();
                         String::new()
@@ -659,6 +657,92 @@ async fn a_browser_goes_on_where_the_connection_breaks() {
     let shown = browser.shows(">answered</span>").await;
     assert!(shown.contains(&format!(">You said: {} end<", long("word", 600))), "{shown}");
     assert_eq!(shown.matches("class=\"user\"").count(), 1, "{shown}");
+}
+
+/// What stands behind `#` was an address: of another server too, to which the page sent all that
+/// was typed. A change of it showed Ada's conversation under Bob's name.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_asks_this_service_alone_and_shows_whom_its_address_names() {
+    let folder = Folder::new();
+    let place = folder.file("web.db");
+    let web = Web::start(place.to_str().unwrap(), &folder, &[]);
+    web.ask("bob", "I am Bob").await;
+    let goes = "if (location.hash == '#ada') setTimeout(() => location.hash = 'bob', 500)";
+    let Some(browser) = Browser::open(&folder, &web, goes, OPEN) else { return };
+    browser.shows(">You said: I am Bob<").await;
+    drop(browser);
+
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    other.set_nonblocking(true).unwrap();
+    let goes = format!(
+        "if (location.hash == '#ada') setTimeout(() => location.hash = '//{}/x', 500)
+         else setTimeout(() => act({{ say: 'a secret' }}), 500)",
+        other.local_addr().unwrap()
+    );
+    let browser = Browser::open(&folder, &web, &goes, OPEN).unwrap();
+    browser.shows("</span>a secret").await;
+    assert!(other.accept().is_err(), "the question went to another server");
+}
+
+/// A question that was refused or has not arrived was gone, and so was a page that was opened while
+/// the service was away.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_keeps_what_was_not_taken_and_waits_for_the_service() {
+    let folder = Folder::new();
+    let place = folder.file("web.db");
+    let address = format!("127.0.0.1:{}", process::free_port());
+    let settings = [("ADDRESS", &*address)];
+    let mut web = Web::start(place.to_str().unwrap(), &folder, &settings);
+    web.ask("ada", "one").await;
+    let asks = "setTimeout(() => { $('question').value = 'word '.repeat(8000) + 'end'; \
+        $('form').requestSubmit() }, 500)";
+    let Some(browser) = Browser::open(&folder, &web, asks, OPEN) else { return };
+    let shown = browser.shows(&format!("</span>{} end", long("word", 8_000))).await;
+    assert!(!shown.contains("></span>"), "it says why: {shown}");
+    drop(browser);
+
+    web.kill();
+    let asks =
+        "setTimeout(() => { $('question').value = 'hello'; $('form').requestSubmit() }, 500)";
+    let browser = Browser::open(&folder, &web, asks, OPEN).unwrap();
+    browser.shows("the connection broke</span>hello").await;
+    let _web = Web::start(place.to_str().unwrap(), &folder, &settings);
+    browser.shows(">You said: one<").await;
+}
+
+/// A short answer took the place of a long one that was still running, and a second click wiped it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_shows_all_turns_that_run() {
+    let folder = Folder::new();
+    let place = folder.file("web.db");
+    let web = Web::start(place.to_str().unwrap(), &folder, &[]);
+    let asks = "const ask = it => { $('question').value = it; $('form').requestSubmit() }
+        setTimeout(() => { ask('word '.repeat(600) + 'end'); ask('') }, 500)
+        setTimeout(() => ask('short'), 1500)";
+    let Some(browser) = Browser::open(&folder, &web, asks, OPEN) else { return };
+    browser.shows(">You said: short<").await;
+    browser.shows(">answered</span>").await;
+    browser.shows(&format!(">You said: {} end<", long("word", 600))).await;
+}
+
+/// A separator of lines in an answer broke the reader of events, and of an answer in parts nothing
+/// was shown.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_shows_lines_and_refusals() {
+    let folder = Folder::new();
+    let refuses = WHOLE.replace("\"content\":\"You said: \"", "\"refusal\":\"I do \"");
+    let refuses = refuses.replace("\"content\":\"hello\"", "\"refusal\":\"not.\"");
+    let lines = WHOLE.replace("hello", "a\u{2028}b\\nc");
+    // It does not end, so it is shown as it comes and not as it is stored.
+    let lines = lines.split("data: ").take(3).collect::<Vec<_>>().join("data: ") + HELD;
+    let (place, url) = (folder.file("web.db"), serve([refuses, lines]));
+    let settings = [("OPENAI_API_KEY", "secret"), ("OPENAI_BASE_URL", url.as_str())];
+    let web = Web::start(place.to_str().unwrap(), &folder, &settings);
+    web.ask("ada", "hello").await;
+    let asks = "setTimeout(() => act({ say: 'lines' }), 500)";
+    let Some(browser) = Browser::open(&folder, &web, asks, OPEN) else { return };
+    browser.shows("I do not.").await;
+    browser.shows("You said: a\u{2028}b\nc").await;
 }
 
 /// A PostgreSQL of the test's own, run by somebody who is not root, with its address.
