@@ -93,8 +93,8 @@ struct Part {
     at: u64,
 }
 
-/// The number of records that are read at a time.
-const PAGE: u64 = 64;
+/// The number of records that are read at a time: few, since each may hold pictures.
+const PAGE: u64 = 8;
 
 impl<M: ?Sized> MemoryPrompt<M> {
     /// Returns the conversation on its way out, in this form: see [`export`](crate::export).
@@ -191,9 +191,11 @@ impl Part {
     }
 
     /// Returns the next read; `None` if all are read.
-    fn next(&self) -> Option<Read> {
+    fn next(&self, form: ExportAs) -> Option<Read> {
         let end = self.page_end();
         let read = Read::newest(places(end.checked_sub(self.at)?)).before(end);
+        // Markdown counts pictures, and needs none of their bytes.
+        let read = if form == ExportAs::Markdown { read.references() } else { read };
         Some(read.on(self.head.incarnation.map(On::branch))).filter(|read| read.n > 0)
     }
 }
@@ -238,7 +240,7 @@ macro_rules! over {
                     _ => self.prompt.memory(),
                 };
                 while self.part.is_some() || self.begun < self.parts() {
-                    let next = self.part.as_ref().map(Part::next);
+                    let next = self.part.as_ref().map(|part| part.next(self.form));
                     let piece = match next {
                         Some(Some(read)) => self.write_page(&memory.read_with(&read)$($now)*?)?,
                         Some(None) => self.end()?,

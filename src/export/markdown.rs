@@ -115,8 +115,7 @@ fn message(message: &Message, text: &mut String) {
         Message::Ai(ai) => {
             for part in ai.parts() {
                 match part {
-                    AiPart::Content(Part::Text(it)) => fenced("", &it.text, text),
-                    AiPart::Content(part) => media([part], text),
+                    AiPart::Content(part) => content([part], text),
                     AiPart::Reasoning(thought) => fenced("Reasoning", &thought.text, text),
                     AiPart::ToolCall(call) => {
                         let label = format!("Call {} of {}", code(&call.id), code(&call.name));
@@ -133,14 +132,25 @@ fn message(message: &Message, text: &mut String) {
             fields.for_each(|(name, value)| fenced(&code(name), &value.to_string(), text));
         }
         other => {
-            fenced("", &other.text(), text);
-            media(other.content().map_or(&[][..], |it| it.parts()), text);
+            if let Some(result) = other.as_tool() {
+                let failed = if result.is_error() { ", which failed" } else { "" };
+                let _ = writeln!(text, "\nResult of {}{failed}:", code(result.call_id()));
+            }
+            match other.content().map_or(&[][..], |it| it.parts()) {
+                [] => fenced("", &other.text(), text),
+                parts => content(parts, text),
+            }
         }
     }
 }
 
-/// Says what there is beside texts.
-fn media<'a>(parts: impl IntoIterator<Item = &'a Part>, text: &mut String) {
+/// Writes each text of a content, and says what there is beside them.
+fn content<'a>(parts: impl IntoIterator<Item = &'a Part> + Clone, text: &mut String) {
+    for part in parts.clone() {
+        if let Part::Text(it) = part {
+            fenced("", &it.text, text);
+        }
+    }
     let words = in_words(0, parts);
     if !words.is_empty() {
         let _ = writeln!(text, "\nWith {words}.");

@@ -115,3 +115,21 @@ fn a_first_branch_reads_the_media_of_no_other_message() {
         assert!(reads.iter().all(|read| read.references || read.n < 2), "{reads:?}");
     }
 }
+
+/// An export held 64 messages at a time, each with the bytes of its pictures, and Markdown shows
+/// none of them.
+#[test]
+fn an_export_holds_few_messages_and_markdown_no_media() {
+    use memory_prompt::export::ExportAs;
+
+    for (form, has_media) in [(ExportAs::JsonLines, true), (ExportAs::Markdown, false)] {
+        let memory = Arc::new(Watched::default());
+        memory.add_all((0..20).map(|i| Message::user(format!("m{i}")))).unwrap();
+        let prompt = MemoryPrompt::new(Arc::clone(&memory));
+        prompt.export(form).write_to(&mut Vec::new()).unwrap();
+        let reads = std::mem::take(&mut *memory.reads.lock().unwrap());
+        let reads: Vec<_> = reads.iter().filter(|read| read.n > 0).collect();
+        assert!(reads.iter().all(|read| read.n <= 8 && read.references != has_media), "{reads:?}");
+        assert_eq!(reads.len(), 3);
+    }
+}
