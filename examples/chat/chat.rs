@@ -1,8 +1,8 @@
 //! A chat in the terminal that remembers. `cargo run -p chat -- chat.db` needs no network and no
 //! key: a toy in the place of a model answers from what it is sent, and calls a calculator and a
 //! clock. Ctrl-C stops an answer; what was said is kept, or with `-- chat.db forget` nothing of it.
-//! Ctrl-D ends the chat. With a key in the environment (`OPENAI_API_KEY` and its like) it talks to
-//! that server; `MODEL` names another model.
+//! Ctrl-D ends the chat; `chat.db.history` keeps the lines, but for what is forgotten. With a key
+//! in the environment (`OPENAI_API_KEY` and its like) a server answers; `MODEL` names its model.
 
 mod server;
 mod tools;
@@ -24,7 +24,7 @@ const HELP: &str = "/edit POSITION QUESTION, /regenerate, /undo, /branches [NUMB
 
 fn show(event: Event) {
     if let Event::Text(piece) | Event::Refusal(piece) = event {
-        print!("{piece}");
+        print!("{}", piece.replace(|it: char| it.is_control() && !"\n\t".contains(it), ""));
         let _ = io::stdout().flush();
     }
 }
@@ -87,8 +87,8 @@ fn answer(chat: &mut Conversation, line: &str) -> Result<(), Box<dyn Error>> {
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let file = arguments.next().unwrap_or_else(|| "chat.db".to_owned());
-    let keep =
-        if arguments.any(|it| it == "forget") { OnInterrupt::Forget } else { OnInterrupt::Keep };
+    let forgets = arguments.any(|it| it == "forget");
+    let keep = if forgets { OnInterrupt::Forget } else { OnInterrupt::Keep };
     let memory = SqliteStore::open(&file)?.memory("chat")?;
     let prompt = MemoryPrompt::new(memory).system("You are a terse assistant.").with_branches();
     let sum = json!({"type": "object", "required": ["expression"],
@@ -101,10 +101,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let stopper = chat.stopper();
     ctrlc::set_handler(move || stopper.stop())?; // behind the editor, which takes Ctrl-C while it edits
     let _ = lines.load_history(&history); // there is none yet the first time
-    println!(
-        "Hello. Type a question, or {HELP}. It is kept in {}",
-        std::fs::canonicalize(&file)?.display()
-    );
+    let place = std::fs::canonicalize(&file)?;
+    println!("Hello. Type a question, or {HELP}. It is kept in {}", place.display());
     loop {
         let line = match lines.readline("> ") {
             Ok(line) => line,
@@ -113,10 +111,15 @@ fn main() -> Result<(), Box<dyn Error>> {
                 println!("{error}"); // that line is no text, the next one may be
                 continue;
             }
+            Err(ReadlineError::Eof) if forgets => return Ok(std::fs::write(&history, "")?),
             Err(ReadlineError::Eof) => return Ok(lines.save_history(&history)?),
             Err(error) => return Err(error.into()),
         };
         lines.add_history_entry(&line)?;
+        if line.trim().split(' ').next() == Some("/forget") {
+            lines.clear_history()?;
+            std::fs::write(&history, "")?;
+        }
         if let Err(error) = answer(&mut chat, line.trim()) {
             print!("{error}"); // nothing of it is stored: ask again
         }

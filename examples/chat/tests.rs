@@ -57,6 +57,26 @@ fn it_recalls_only_what_it_is_sent() {
     assert!(!talk(&["/forget", "/memory"]).contains("Ada"));
 }
 
+/// What was forgotten stood in the file of lines that were typed for ever.
+#[test]
+fn it_forgets_what_was_typed_too() {
+    let folder = Folder::new();
+    let file = folder.file("chat.db");
+    let typed = |arguments: &[&str], lines: &str| {
+        let mut chat = chat_alone();
+        chat.arg(&file).args(arguments).stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut chat = chat.spawn().unwrap();
+        chat.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+        assert!(chat.wait().unwrap().success());
+        std::fs::read_to_string(folder.file("chat.db.history")).unwrap()
+    };
+    assert!(typed(&[], "I am Ada\n").contains("I am Ada"));
+    assert_eq!(typed(&[], "/forget\n"), "");
+    let kept = typed(&[], "I am Ada\n/forget all\nI am Bob\n");
+    assert!(kept.contains("I am Bob") && !kept.contains("Ada"), "{kept}");
+    assert_eq!(typed(&["forget"], "I am Eve\n"), "");
+}
+
 /// What was said is said otherwise, and nothing of it is lost.
 #[test]
 fn it_edits_answers_anew_and_goes_back() {
@@ -212,6 +232,9 @@ fn it_shows_what_a_server_says() {
     let asked = stub.asked();
     assert_eq!(asked.len(), 2);
     assert_eq!(asked[1].body["messages"].as_array().unwrap().last().unwrap()["content"], "42");
+    // What would move the cursor or colour the terminal is not shown.
+    stub.then([Step::says("It is \u{1b}[31mred\u{9b}2J.")]);
+    assert!(!ask(&mut chat, "Paint.", "It is [31mred2J.").contains('\u{9b}'));
     // As it comes: half of it is shown while the server is silent.
     stub.then([Step::says("Once upon a time there was a small memory.").but(Fault::Stall(0.6))]);
     chat.send_line("Tell me a story.").unwrap();
