@@ -208,12 +208,13 @@ impl Prompt {
     /// again, in the same place and byte for byte, unless the window or the boundary of
     /// [clearing](crate::Clear) moves.
     ///
-    /// Temporaries are not cacheable, nor are results of the newest calls while some are missing,
-    /// nor is anything behind these. If a result arrives after other messages have followed its
-    /// call, the prompt changes at the call, once: [`Break::LateResult`]. For a
-    /// [`Provider`](crate::Provider) that wants user and model to alternate, a last message that a
-    /// later one may be joined to is not cacheable either. Put a provider's cache mark at this
-    /// boundary.
+    /// Results of the newest calls are not cacheable while some are missing, nor is anything behind
+    /// these. Temporaries and what is behind them are cacheable only once a [turn](crate::turn) has
+    /// gone on behind them, since its next prompt sends them again. If a result arrives after other
+    /// messages have followed its call, the prompt changes at the call, once:
+    /// [`Break::LateResult`]. For a [`Provider`](crate::Provider) that wants user and model to
+    /// alternate, a last message that a later one may be joined to is not cacheable either. Put a
+    /// provider's cache mark at this boundary.
     #[doc(alias = "durable")]
     pub fn cacheable(&self) -> usize {
         self.draft.cacheable

@@ -17,7 +17,7 @@ use super::{Case, Composer, Copies};
 use crate::error::Result;
 use crate::message::Message;
 use crate::pins::PinnedGroup;
-use crate::prompt::{Draft, LeftOut, Origin, Reason, SystemSource};
+use crate::prompt::{Draft, LeftOut, Origin, Reason};
 use crate::record::{Cursor, Record, Snapshot};
 use crate::window::{Fate, Matches};
 use groups::LastGroup;
@@ -421,9 +421,6 @@ impl Draft {
     }
 
     pub(super) fn finished(mut self: Box<Self>) -> Box<Self> {
-        if self.report.system == SystemSource::Temporary {
-            self.cacheable = 0;
-        }
         self.report.messages = self.pieces.len();
         self
     }

@@ -200,8 +200,7 @@ impl<F: ForProvider> View<'_, F> {
 
 impl<F: Marks> View<'_, F> {
     /// Puts the provider's cache mark on the last block before the
-    /// [cacheable boundary](Prompt::cacheable), so never on a temporary; without a prompt, on the
-    /// last block of all.
+    /// [cacheable boundary](Prompt::cacheable); without a prompt, on the last block of all.
     ///
     /// - In OpenAI's formats this is a `prompt_cache_breakpoint`. Blocks of content can have it,
     ///   but not calls, and in Responses not the model's own messages: it is on the last message

@@ -10,6 +10,7 @@ use std::sync::atomic::Ordering;
 
 use crate::counted::counted;
 use crate::odd::Odd;
+use memory_prompt::compose::Placement;
 use memory_prompt::memory::{Append, Limits, MemoryId};
 use memory_prompt::turn::{
     Ask, Call, Done, Ended, Next, OnConflict, OnInterrupt, OnNoCheckpoint, Reply, ToolError, Turn,
@@ -20,6 +21,7 @@ use memory_prompt::{
     MemoryPrompt, Message, Provider, Result, Tool, ToolCall, Window,
 };
 use proptest::prelude::*;
+use serde_json::json;
 
 fn calls<const N: usize>(named: [(&str, &str); N]) -> Message {
     Message::ai_calls(named.map(|(id, tool)| ToolCall::new(id, tool, r#"{"n":1}"#)))
@@ -699,6 +701,32 @@ fn temporaries_of_a_turn_come_to_those_of_the_prompt() {
     assert_eq!(turn.next(&prompt).unwrap_err().kind(), ErrorKind::Invalid);
 }
 
+/// The cache mark of each prompt stood before the temporaries, so each round paid for all the
+/// rounds before it.
+#[test]
+fn the_tool_loop_behind_temporaries_and_a_note_is_cacheable() {
+    for placement in [Placement::End, Placement::BeforeLastUser, Placement::AfterSystem] {
+        for temporary in [Message::user("Today is Friday."), Message::system("Be brief.")] {
+            let (_, mut prompt) = shared();
+            prompt.configure(|it| it.temporaries_at(placement).for_provider(Provider::Anthropic));
+            drop(begun(&mut prompt));
+            prompt.add_temporary(temporary);
+            let mut turn = calling(&mut prompt, "q", [("c1", "look")]);
+            runs(&mut turn, &prompt, "c1", "x");
+            let sent = ask(&mut turn, &prompt);
+            assert_eq!(sent.prompt().cacheable(), sent.prompt().len());
+            let body = json!(anthropic::messages(sent.prompt()).cache_prefix());
+            let last = body.as_array().unwrap().last().unwrap();
+            assert_eq!(last["content"][0]["type"], "tool_result");
+            assert_eq!(last["content"][0]["cache_control"], json!({"type": "ephemeral"}));
+            turn.answer(calls([("c2", "look")])).unwrap();
+            runs(&mut turn, &prompt, "c2", "x");
+            let next = ask(&mut turn, &prompt).prompt().to_messages();
+            assert!(next.starts_with(&sent.prompt().to_messages()));
+        }
+    }
+}
+
 #[test]
 fn a_result_that_is_too_large_is_an_error_for_the_model() {
     let limits = DefaultChatMemory::new().limits().with_message(400).with_batch(900);
@@ -824,16 +852,17 @@ counted! {
                 prompt.add_temporary(Message::user(format!("temporary {i}")));
             }
             let mut turn = prompt.turn(Message::user(question.as_str())).tools(tools());
-            let mut before: Option<Vec<Message>> = None;
+            let mut before: Option<(Vec<Message>, usize)> = None;
             let mut died = false;
             for event in events {
                 let Next::Ask(sent) = turn.next(&prompt).unwrap() else { panic!("it asks") };
                 let sent = sent.prompt();
                 // Without a window that moves, each prompt extends the one before.
-                if let Some(before) = before.filter(|_| last.is_none() && provider.is_none()) {
-                    prop_assert!(sent.to_messages().starts_with(&before));
+                if let Some((before, cacheable)) = before.filter(|_| last.is_none()) {
+                    let held = if provider.is_none() { before.len() } else { cacheable };
+                    prop_assert!(sent.to_messages().starts_with(&before[..held]));
                 }
-                before = Some(sent.to_messages());
+                before = Some((sent.to_messages(), sent.cacheable()));
                 match event {
                     Event::Fails => {}
                     Event::Steers => turn.steer(format!("steered {number}")).unwrap(),
@@ -883,7 +912,8 @@ counted! {
             prop_assert!(stored.ends_with(&done.messages));
             let asked = stored.iter().filter(|it| it.text() == question).count();
             prop_assert_eq!(asked, 1);
-            if last.is_none() && temporaries == 0 && !conflict && prompt.unfinished().unwrap().is_empty() {
+            let is_alone = !conflict && sent.report().temporaries == 0;
+            if last.is_none() && is_alone && prompt.unfinished().unwrap().is_empty() {
                 let next = prompt.build().unwrap();
                 prop_assert!(next.to_messages().starts_with(&sent.to_messages()[..sent.cacheable()]));
             }

@@ -8,7 +8,7 @@ use super::groups::Waiting;
 use crate::compose::Placement;
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Message, ToolMessage};
-use crate::prompt::{Origin, Pieces};
+use crate::prompt::{Origin, Pieces, SystemSource};
 use crate::window::Fate;
 
 impl<'a> Assembler<'a> {
@@ -26,7 +26,13 @@ impl<'a> Assembler<'a> {
         // may be before those that are here: none of them is cacheable yet.
         let waiting = self.last_group.as_ref().filter(|group| !group.waiting.is_empty());
         self.draft.cacheable = waiting.map_or(self.draft.pieces.len(), |group| group.results_at);
-        self.draft.cacheable = self.draft.cacheable.min(self.noted_at.unwrap_or(usize::MAX));
+        // Behind its first prompt a turn sends its note and its temporaries again in their places.
+        let goes_on = self.temporaries_at.is_some_and(|(end, _)| end < self.draft.pieces.len());
+        if !goes_on {
+            let is_system = self.draft.report.system == SystemSource::Temporary;
+            let first = if is_system { Some(0) } else { self.noted_at };
+            self.draft.cacheable = self.draft.cacheable.min(first.unwrap_or(usize::MAX));
+        }
         self.note();
         if temporaries.is_empty() {
             return self.close_calls();
@@ -69,7 +75,12 @@ impl<'a> Assembler<'a> {
                 Placement::BeforeLastUser => last_user.unwrap_or(end),
                 Placement::End => end,
             };
-            self.draft.cacheable = self.draft.cacheable.min(at);
+            let cacheable = &mut self.draft.cacheable;
+            *cacheable = if goes_on && at <= *cacheable {
+                *cacheable + together.len()
+            } else {
+                at.min(*cacheable)
+            };
             self.draft.pieces.insert(at, together);
         }
         Ok(())
