@@ -131,7 +131,8 @@ macro_rules! viewed {
                 $do
             }
             Format::Anthropic => {
-                let $view = $request.on_terms(wire::anthropic::messages(prompt));
+                let mut $view = $request.on_terms(wire::anthropic::messages(prompt));
+                $view.has_marks = $request.has_marks();
                 let $view = $view.cached($request.cache);
                 $do
             }
@@ -206,8 +207,8 @@ impl<'a> Request<'a> {
     }
 
     /// Puts a cache mark on the [cacheable boundary](Prompt::cacheable), and for Anthropic one
-    /// after tools and system message too. Providers without marks, or that cache without them, get
-    /// none.
+    /// before the newest answer and one after tools and system message too. Providers without
+    /// marks, or that cache without them, get none.
     #[must_use]
     pub fn cache_prefix(mut self) -> Self {
         self.cache = Some(Cache::Short);
@@ -482,6 +483,13 @@ impl<'a> Request<'a> {
     fn row(&self) -> Row {
         let provider = self.provider().unwrap_or(Provider::OpenAi);
         self.model.as_deref().map_or(provider, |model| provider.model(model)).row()
+    }
+
+    /// Returns whether the application's own fields have cache marks of Anthropic's.
+    fn has_marks(&self) -> bool {
+        let lists = ["system", "tools"].iter().filter_map(|name| self.extra.get(*name)?.as_array());
+        let is_marked = |it: &Value| it.get("cache_control").is_some();
+        self.extra.contains_key("cache_control") || lists.flatten().any(is_marked)
     }
 
     fn format(&self) -> Format {

@@ -25,6 +25,8 @@ pub struct View<'a, F> {
     pub(super) messages: Sequence<'a>,
     pub(super) terms: Terms,
     pub(super) cache: Option<Cache>,
+    /// True if the request has marks of the application's own outside its messages.
+    pub(super) has_marks: bool,
     pub(super) options: F,
 }
 
@@ -85,7 +87,7 @@ impl<'a, F: MessageFormat> View<'a, F> {
     }
 
     fn new(messages: Sequence<'a>, terms: Terms) -> Self {
-        Self { messages, terms, cache: None, options: F::default() }
+        Self { messages, terms, cache: None, has_marks: false, options: F::default() }
     }
 
     /// Returns the view if it can express all of its messages.
@@ -207,8 +209,10 @@ impl<F: Marks> View<'_, F> {
     ///   before the boundary with such a block. For OpenRouter and `LiteLLM` it is Anthropic's
     ///   `cache_control`, on a text.
     /// - In Anthropic's format it is `cache_control`. `thinking` blocks can't be marked, so it is
-    ///   before them. A request may have four marks; an application sets its own with a
-    ///   `cache_control` under `anthropic` in the `extra` of a part.
+    ///   before them. The API looks 20 blocks back from a mark, so the last block before the newest
+    ///   answer has one too: the request before this one ended there. A request may have four
+    ///   marks; an application sets its own with a `cache_control` under `anthropic` in the `extra`
+    ///   of a part, and there is only one of this crate's then.
     #[must_use]
     pub fn cache_prefix(self) -> Self {
         self.cached(Some(Cache::Short))
@@ -224,11 +228,20 @@ impl<F: Marks> View<'_, F> {
     pub(super) fn mark<T>(
         &self,
         written: &mut [(usize, T)],
+        mark: impl FnMut(&mut T, Cache) -> bool,
+    ) {
+        self.mark_before(self.messages.cacheable, written, mark);
+    }
+
+    /// The same for the last message before this place.
+    pub(super) fn mark_before<T>(
+        &self,
+        place: usize,
+        written: &mut [(usize, T)],
         mut mark: impl FnMut(&mut T, Cache) -> bool,
     ) {
         let Some(cache) = self.cache else { return };
-        let cacheable = self.messages.cacheable;
-        let mut before = written.iter_mut().rev().filter(|(i, _)| *i < cacheable);
+        let mut before = written.iter_mut().rev().filter(|(i, _)| *i < place);
         before.any(|(_, value)| mark(value, cache));
     }
 }

@@ -207,7 +207,7 @@ fn the_cache_mark_stands_at_the_durable_boundary() {
     let ephemeral = json!({"type": "ephemeral"});
     let json = json!(anthropic::messages(&built).cache_prefix());
     let expected = json!([
-        {"role": "user", "content": "one"},
+        {"role": "user", "content": [{"type": "text", "text": "one", "cache_control": ephemeral}]},
         {"role": "assistant", "content": "two"},
         {"role": "user", "content": [
             {"type": "text", "text": "three", "cache_control": ephemeral},
@@ -219,6 +219,27 @@ fn the_cache_mark_stands_at_the_durable_boundary() {
     let json = json!(anthropic::messages(&built).cache_prefix_1h());
     let hour = json!({"type": "ephemeral", "ttl": "1h"});
     assert_eq!(json[2]["content"][0]["cache_control"], hour);
+}
+
+/// Anthropic looks 20 blocks back from a mark. Behind twelve calls and their results it found
+/// nothing of what the request before had cached.
+#[test]
+fn a_request_repeats_the_mark_of_the_one_before() {
+    let calls =
+        |round: usize| (0..12).map(move |i| ToolCall::new(format!("c{round}_{i}"), "t", "{}"));
+    let round =
+        |n| [Message::ai_calls(calls(n))].into_iter().chain(calls(n).map(|it| it.result("x")));
+    let mut history = vec![Message::user(["two", "parts"].map(Part::text))];
+    let mut marks = Vec::new();
+    for n in 0..3 {
+        history.extend(round(n));
+        let json = json!(anthropic::messages(&compose(&history, &[])).cache_prefix());
+        let blocks =
+            json.as_array().unwrap().iter().flat_map(|it| it["content"].as_array().unwrap());
+        let marked = blocks.enumerate().filter(|(_, it)| it.get("cache_control").is_some());
+        marks.push(marked.map(|(i, _)| i).collect::<Vec<_>>());
+    }
+    assert_eq!(marks, [[1, 25], [25, 49], [49, 73]]);
 }
 
 #[test]
@@ -259,6 +280,19 @@ fn an_applications_own_cache_mark_stands_once() {
     assert!(own.contains(r#""ttl":"1h""#));
     let ours = serde_json::to_string(&Messages::of([&marked]).cache_prefix()).expect("no error");
     assert_eq!(ours.matches("cache_control").count(), 1);
+
+    // A request takes four marks: a second one of ours could be too many.
+    let history = [Message::user("one"), marked, Message::ai("two"), Message::user("three")];
+    let marks = |written: Value| written.to_string().matches("cache_control").count();
+    assert_eq!(marks(json!(Messages::of(&history).cache_prefix())), 2);
+    let plain = [Message::user("one"), Message::ai("two"), Message::user("three")];
+    let composer = Composer::new().for_provider(Provider::Anthropic);
+    let prompt = composer.compose_all(&Snapshot::from_messages(plain), &[]).unwrap();
+    let request = wire::Request::new(&prompt).model("m").max_tokens(9).cache_prefix();
+    assert_eq!(marks(json!(request)), 2);
+    let tool =
+        json!({"type": "bash_20250124", "name": "bash", "cache_control": {"type": "ephemeral"}});
+    assert_eq!(marks(json!(request.extra("tools", json!([tool])))), 2);
 }
 
 // --- placeholders and strictness -------------------------------------------------------------
@@ -413,7 +447,7 @@ counted! {
         let text = serde_json::to_string(&anthropic::messages(&built)).expect("no error");
         prop_assert_eq!(&serde_json::from_str::<Value>(&text).expect("it is JSON"), &json);
         let marked = json!(anthropic::messages(&built).cache_prefix());
-        prop_assert!(marked.to_string().matches("cache_control").count() <= 1);
+        prop_assert!(marked.to_string().matches("cache_control").count() <= 2);
         // And it can be read.
         let read = anthropic::history(json.to_string());
         prop_assert!(read.is_ok(), "{:?}", read);

@@ -15,8 +15,9 @@ use crate::wire::common::{
 };
 use crate::wire::losses::Weight;
 use crate::wire::terms::Sent;
-use crate::wire::view::{ForProvider, Marks, MessageFormat};
+use crate::wire::view::{Cache, ForProvider, Marks, MessageFormat};
 
+const MARK: &str = "cache_control";
 const UNSIGNED: &str = "reasoning without this provider's signature";
 const NO_ID: &str = "a call without an id";
 
@@ -35,13 +36,15 @@ impl MessageFormat for Options {
         let mut written: Vec<(usize, Said<'s>)> =
             written.map(|sent| (sent.index, Said::of(sent))).collect();
         written.retain(|(_, said)| !said.blocks.is_empty());
-        view.mark(&mut written, |said, cache| {
-            let mut blocks = said.blocks.iter_mut().rev();
-            let Some(block) = blocks.find(|(_, is_markable)| *is_markable) else { return false };
-            block.0.replace("cache_control", cache.control());
-            said.plain = None;
-            true
-        });
+        let cacheable = view.messages.cacheable;
+        let mut answers = written.iter().filter(|(i, said)| *i < cacheable && said.is_answer());
+        let newest_answer = answers.next_back().map(|(i, _)| *i);
+        let has_marks = view.has_marks || written.iter().any(|(_, said)| said.has_marks());
+        view.mark(&mut written, Said::mark);
+        // The request before this one had its mark there, and this one's may be too far behind it.
+        if let Some(answer) = newest_answer.filter(|_| !has_marks) {
+            view.mark_before(answer, &mut written, Said::mark);
+        }
         let entries = written.chunk_by_mut(|(_, a), (_, b)| a.role == b.role);
         entries.map(|said| entry(said).into()).collect()
     }
@@ -103,6 +106,28 @@ impl<'s> Said<'s> {
             Message::Custom(_) => "system",
         };
         Self { role, is_result: message.is_tool(), plain, blocks }
+    }
+
+    fn is_answer(&self) -> bool {
+        self.role == "assistant"
+    }
+
+    /// Returns whether the application has marked a block.
+    fn has_marks(&self) -> bool {
+        let inner = |block: &Object<'_>| {
+            let inner = block.get("content").and_then(BorrowedValue::as_list);
+            inner.is_some_and(|inner| inner.iter().any(|it| it.get(MARK).is_some()))
+        };
+        self.blocks.iter().any(|(block, _)| block.get(MARK).is_some() || inner(block))
+    }
+
+    /// Puts a cache mark on its last block that can have one; returns false if there is none.
+    fn mark(&mut self, cache: Cache) -> bool {
+        let mut blocks = self.blocks.iter_mut().rev();
+        let Some(block) = blocks.find(|(_, is_markable)| *is_markable) else { return false };
+        block.0.replace(MARK, cache.control());
+        self.plain = None;
+        true
     }
 }
 
