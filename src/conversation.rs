@@ -167,7 +167,7 @@ use crate::provider::Provider;
 use crate::tool::Tool;
 use crate::turn::{
     Call, Decision, Done, Ended, NOT_RUN, Next, OnConflict, OnInterrupt, Reply, ToolError, Turn,
-    Unfinished, Waiting, excess, no_tool,
+    Unfinished, Waiting, excess, no_tool, steering,
 };
 pub use action::Action;
 pub use kind::MemoryKind;
@@ -386,11 +386,10 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ErrorKind::Invalid) if no turn runs (ask a question), or if the message is too
-    /// large for the memory.
+    /// [`Invalid`](ErrorKind::Invalid) if no turn runs (ask a question), and as [`Turn::steer`].
     pub fn steer(&self, content: impl Into<Content>) -> Result<()> {
         let content = content.into();
-        let message = Message::user(content.clone());
+        let message = steering(content.clone())?;
         if let Some(text) = excess(&M::limits(self.prompt.memory()), [&message], 0) {
             return Err(Error::invalid("steer", text));
         }

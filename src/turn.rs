@@ -108,7 +108,7 @@ pub use inbox::AsyncInbox;
 pub use inbox::Inbox;
 pub(crate) use late::{Lacks, LateCall, Stored};
 use look::Look;
-pub(crate) use owner::no_tool;
+pub(crate) use owner::{no_tool, steering};
 use prompts::Prompts;
 pub use reply::Reply;
 pub(crate) use room::{excess, too_large};

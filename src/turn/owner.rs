@@ -390,13 +390,14 @@ impl Turn {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) if the turn is over (ask again), or if the message is
-    /// too large for the memory.
+    /// [`Invalid`](crate::ErrorKind::Invalid) if the turn is over (ask again), if the message has a
+    /// [reference](crate::message::MediaReference) in the place of media, or if it is too large for
+    /// the memory.
     pub fn steer(&mut self, content: impl Into<Content>) -> Result<()> {
         if self.is_over() {
             return Err(Error::invalid("steer", "the turn is over"));
         }
-        let message = Message::User(UserMessage::new(content).steered());
+        let message = steering(content)?;
         if let Some(text) = self.excess_of(&message, None) {
             return Err(Error::invalid("steer", text));
         }
@@ -489,6 +490,15 @@ impl Turn {
         let others = others.filter(|_| self.limits.batch < usize::MAX);
         excess(&self.limits, others.chain(&closings).chain([message]), room)
     }
+}
+
+/// Returns the message with which the user steers a turn.
+pub(crate) fn steering(content: impl Into<Content>) -> Result<Message> {
+    let message = Message::User(UserMessage::new(content).steered());
+    if message.has_references() {
+        return Err(Error::invalid("steer", "it has a reference in the place of media"));
+    }
+    Ok(message)
 }
 
 /// Returns the places of the calls that may be incomplete because the answer was cut: the last one,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::conversations::conversation;
 use crate::counted::counted;
 use crate::setups::{Drawn, compose, holding, remembering};
-use memory_prompt::message::{AiMessage, Media, Part};
+use memory_prompt::message::{AiMessage, Media, Part, UserMessage};
 use memory_prompt::provider::{MediaLimits, Row};
 use memory_prompt::recall::tools::ReadBack;
 use memory_prompt::report::{Break, Fate, Reason};
@@ -187,6 +187,21 @@ fn a_result_that_is_too_large_gives_way() {
         assert_eq!(prompt.report().cleared[0].position, 2);
         history.extend([Message::ai("A page."), Message::user("And now?")]);
     }
+}
+
+/// The user sent a large picture into a running turn. Each later prompt of the turn was an error,
+/// and the turn was thrown away.
+#[test]
+fn a_picture_in_a_running_turn_that_is_too_large_gives_way() {
+    let steered = UserMessage::new([Part::text("Like this."), data(100, 100, 5_242_884)]).steered();
+    let history = [
+        Message::user("Look."),
+        Message::ai_calls([ToolCall::new("c", "look", "{}")]),
+        Message::tool("c", "look", "A page."),
+        steered.into(),
+    ];
+    let prompt = composed(Provider::Anthropic, &history).unwrap();
+    assert_eq!(prompt.report().cleared[0].position, 3);
 }
 
 /// A picture that was too large was asked about, and its question was stored without an answer.

@@ -388,6 +388,20 @@ fn a_steered_turn_goes_on() {
     assert_eq!(memory.next_position().unwrap(), 7);
 }
 
+/// The message was taken, and then each prompt of the turn was an error.
+#[test]
+fn a_reference_in_the_place_of_media_steers_no_turn() {
+    let (_, mut prompt) = shared();
+    let mut turn = calling(&mut prompt, "Look.", [("c1", "look")]);
+    let image = json!({"type": "image", "reference": {"sha256": "0".repeat(64), "size": 1}});
+    let message = serde_json::from_value(json!({"role": "user", "content": [image]})).unwrap();
+    let Message::User(message) = message else { panic!("{message:?}") };
+    let error = turn.steer(message.content().clone()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    runs(&mut turn, &prompt, "c1", "x");
+    answered(&mut turn, &prompt, "done");
+}
+
 #[test]
 fn a_limit_of_rounds_closes_the_turn() {
     let (memory, mut prompt) = shared();

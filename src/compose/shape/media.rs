@@ -60,8 +60,8 @@ impl Media {
     }
 
     /// Decides which do. What stands from the place `answered` on no answer has seen, and the
-    /// newest question stands at `asked`: one that is too large is an error there, since its user
-    /// can ask something else.
+    /// newest question stands at `asked`: one in a question is an error there if it is too large,
+    /// since its user can ask something else.
     fn giving_way(
         shaping: &Shaping<'_>,
         all: Vec<Sent<'_>>,
@@ -77,10 +77,10 @@ impl Media {
         for it in all {
             let stays = it.position.is_none();
             match it.load.excess(limits) {
-                Some(why) if stays || (it.place >= newest && !it.item.message().is_tool()) => {
+                Some(why) if stays || (it.place >= newest && it.item.message().begins_turn()) => {
                     return Err(refused(&it, &why));
                 }
-                // To refuse it for good would end the conversation.
+                // To refuse it for good would end the conversation, or the running turn.
                 Some(_) => drop(gone.insert((it.place, it.part))),
                 None if !stays => movable.push(it),
                 None => {
