@@ -513,7 +513,17 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         steers: &Steers,
         reply: Result<Reply, ModelError>,
     ) -> Result<()> {
+        let keep = self.settings.on_interrupt;
         match reply {
+            // A blocking model may have answered all the same.
+            _ if asking.is_stopped() && (keep == OnInterrupt::Forget || reply.is_err()) => steers
+                .then(turn, |turn| {
+                    if let Some(said) = asking.said().filter(|_| keep == OnInterrupt::Keep) {
+                        turn.answer(said)?;
+                    }
+                    turn.interrupt(keep);
+                    Ok(())
+                }),
             Ok(reply) => {
                 // The turn takes it before it is shown: a listener may panic.
                 let untold = asking.untold(&reply);
@@ -521,14 +531,6 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
                 asking.tell_rest(untold);
                 Ok(())
             }
-            Err(_) if asking.is_stopped() => steers.then(turn, |turn| {
-                let keep = self.settings.on_interrupt;
-                if let Some(said) = asking.said().filter(|_| keep == OnInterrupt::Keep) {
-                    turn.answer(said)?;
-                }
-                turn.interrupt(keep);
-                Ok(())
-            }),
             Err(error) => Err(match error.downcast::<Error>() {
                 Ok(error) => error.with_remains(None), // of a turn that the model had run itself
                 Err(error) => {

@@ -364,6 +364,23 @@ fn what_a_stopped_model_calls_is_not_run() {
     }
 }
 
+/// The user stopped a model that tells nothing on the way, to forget what was asked. Its answer was
+/// stored.
+#[test]
+fn what_a_stopped_model_answers_is_forgotten() {
+    let (memory, prompt) = shared();
+    let stopper = Later::default();
+    let stops = Arc::clone(&stopper);
+    let model = move |_: &Asking<'_>| {
+        stop(&stops);
+        Ok("Hello.")
+    };
+    let conversation = Conversation::new(prompt, model).on_interrupt(OnInterrupt::Forget);
+    stopper.set(conversation.stopper()).unwrap();
+    assert_eq!(conversation.say("Hi.").unwrap().ended, Ended::Interrupted);
+    assert_eq!(memory.next_position().unwrap(), 0);
+}
+
 /// The user stopped the first of three calls. The second one ran, and somebody was asked about the
 /// third.
 #[test]
