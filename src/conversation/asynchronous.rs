@@ -166,7 +166,7 @@ impl Conversation<dyn AsyncChatMemory> {
             (ended, _) => ended,
         })
         .await;
-        self.late.settle().await;
+        self.late.settle(true).await;
         self.late.count()
     }
 
@@ -253,7 +253,7 @@ impl Conversation<dyn AsyncChatMemory> {
                     spawn(Box::pin(async move {
                         comes.end(running.await);
                         late.tell();
-                        late.settle().await;
+                        late.settle(false).await;
                     }));
                 }
                 told

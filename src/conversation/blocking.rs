@@ -84,7 +84,7 @@ impl Conversation {
     /// ```
     pub fn finish(&self, timeout: Duration) -> usize {
         self.late.wait(timeout);
-        self.late.settle();
+        self.late.settle(true);
         self.late.count()
     }
 

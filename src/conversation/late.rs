@@ -1,8 +1,8 @@
 //! Calls that took too long, and their late results.
 //!
 //! Each call stays in one list until its result is stored or dropped, even if something else is
-//! dropped or panics in the meantime. The memory is searched when its tool ends, when its turn
-//! ends, and in `finish`.
+//! dropped or panics in the meantime. The memory is searched once its tool and its turn have ended,
+//! and in `finish`.
 
 use std::mem::take;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -269,9 +269,10 @@ macro_rules! over {
 
             /// Returns true while the turn has a slot, so that an owner still has to end it.
             $($async)* fn is_unfinished(&self) -> bool {
-                let has_slots = self.memory.limits().has_slots();
-                let Some(read) = self.stored.next().filter(|_| has_slots) else { return false };
-                let slot = Read { n: 0, ..read.slots([&self.slot]) };
+                if !self.memory.limits().has_slots() {
+                    return false;
+                }
+                let slot = Read { n: 0, ..self.stored.page().slots([&self.slot]) };
                 let Ok(seen) = self.memory.read_with(&slot)$($now)* else { return true };
                 // A later request of its id has a slot of that name too.
                 turns_in(&seen).any(|turn| turn.map_or(true, |it| it.life() == self.life))
@@ -281,7 +282,8 @@ macro_rules! over {
             /// `Result` if its tool has not ended.
             $($async)* fn appended(&self) -> Result<Lacks> {
                 let mut stored = self.stored.clone();
-                while let Some(page) = stored.next() {
+                while let Some(mut page) = stored.next() {
+                    page.references = self.call.result.is_none(); // else it is compared
                     stored.add_page(&self.memory.read_with(&page)$($now)*?);
                 }
                 let lacks = stored.lacks(&self.call);
@@ -303,14 +305,18 @@ macro_rules! over {
         }
 
         impl Late<$over> {
-            /// Stores what is possible.
-            pub(super) $($async)* fn settle(&self) {
+            /// Stores what is possible. If `searches_all`, it also drops the calls of running tools
+            /// that are not in the memory, or whose results another owner has stored.
+            pub(super) $($async)* fn settle(&self, searches_all: bool) {
                 let _settling = self.settling.lock()$($now)*;
                 // A settled call leaves the list immediately, so an end anywhere in between loses
                 // nothing.
                 let all = self.list.lock().overdue.clone();
                 for overdue in all {
-                    if self.list.lock().runs(&overdue.life).next().is_some() {
+                    let Overdue { call, comes, .. } = &*overdue;
+                    let runs_on = call.result.is_none() && comes.outcome.lock().is_none();
+                    let is_early = runs_on && !searches_all;
+                    if is_early || self.list.lock().runs(&overdue.life).next().is_some() {
                         continue;
                     }
                     let Some(is_lost) = overdue.settle()$($now)* else { continue };
@@ -330,7 +336,7 @@ macro_rules! over {
             pub(super) $($async)* fn end(&self, turn: &Turn, runs: Arc<Runs>, done: &Done) {
                 drop(runs);
                 self.let_go(turn, done);
-                self.settle()$($now)*;
+                self.settle(false)$($now)*;
             }
         }
     };

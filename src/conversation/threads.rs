@@ -38,7 +38,7 @@ impl Running {
             move || {
                 let work = || span.run(Span::tell_outcome, || run(|| handler(&call)));
                 comes.end(run(work)); // a subscriber may panic too
-                let _ = caught(|| late.settle()); // it is still in the list then
+                let _ = caught(|| late.settle(false)); // it is still in the list then
                 late.tell();
             }
         };

@@ -86,7 +86,7 @@ pub(crate) struct Stored {
     before: Option<u64>,
     /// The branch on which it is.
     on: Option<On>,
-    /// The conversation as its newest page showed it.
+    /// The conversation as its newest page showed it; `None` once it is another conversation.
     pub(super) seen: Option<Seen>,
     is_over: bool,
     /// True if the memory has lost something of what was stored since.
@@ -115,14 +115,17 @@ impl Stored {
 
     /// Returns the next page to read; `None` at the end.
     pub(crate) fn next(&self) -> Option<Read> {
-        let page = Read { before: self.before, ..Read::newest(PAGE) };
-        (!self.is_over).then(|| page.on(self.on))
+        (!self.is_over).then(|| self.page())
+    }
+
+    pub(crate) fn page(&self) -> Read {
+        Read { before: self.before, ..Read::newest(PAGE) }.on(self.on)
     }
 
     pub(crate) fn add_page(&mut self, page: &Snapshot) {
         if self.began.is_some_and(|began| !began.goes_on_in(page)) {
             self.messages.clear();
-            (self.is_over, self.has_gaps) = (true, true);
+            (self.seen, self.is_over, self.has_gaps) = (None, true, true);
             return;
         }
         self.seen.get_or_insert_with(|| Seen::of(page));

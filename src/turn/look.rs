@@ -79,11 +79,8 @@ impl Turn {
 
     /// Reads what was stored since the turn began.
     pub(super) async fn read_stored(&self, memory: &impl AnyMemory) -> Result<Stored> {
-        let mut stored = self.stored();
-        while let Some(page) = stored.next() {
-            stored.add_page(&self.read(memory, page).await?);
-        }
-        Ok(stored)
+        let stored = self.stored().read_from(memory).await?;
+        if stored.seen.is_none() { Err(forgotten_error()) } else { Ok(stored) }
     }
 
     async fn read_slot(

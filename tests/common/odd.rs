@@ -69,6 +69,12 @@ impl Odd {
         *self.others.lock().unwrap() = Some(Others { behind, act: Box::new(act) });
     }
 
+    /// The number of operations so far.
+    #[allow(dead_code)] // not every test binary counts them
+    pub(crate) fn operations(&self) -> usize {
+        self.operations.load(Ordering::Relaxed)
+    }
+
     fn others_act(&self, is_behind: bool) {
         let mut others = self.others.lock().unwrap();
         let now = others.take_if(|it| it.behind == is_behind);

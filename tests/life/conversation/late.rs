@@ -97,8 +97,8 @@ fn a_result_that_could_not_be_stored_is_late() {
     }
 }
 
-/// When a turn was stored the memory could not be read for a moment, and what came of its payment
-/// was thrown away.
+/// When a payment ended the memory could not be read for a moment, and what came of it was thrown
+/// away.
 #[test]
 fn a_late_result_outlives_a_read_that_fails() {
     let memory = Odd::new(DefaultChatMemory::new().limits());
@@ -114,8 +114,8 @@ fn a_late_result_outlives_a_read_that_fails() {
     };
     let (conversation, go) = too_slow(MemoryPrompt::new(Arc::clone(&memory)), model);
     conversation.say("Pay.").unwrap();
-    assert!(!memory.is_unreadable.load(Ordering::Relaxed));
     go.send(()).unwrap();
+    until(|| !memory.is_unreadable.load(Ordering::Relaxed));
     assert_eq!(conversation.finish(LONG), 0);
     assert_eq!(memory.messages().unwrap().last().unwrap().text(), "paid");
 }
@@ -356,4 +356,26 @@ fn nothing_waits_for_another_run_of_a_turn_whose_conversation_is_gone() {
     }
     assert_eq!(conversation.finish(LONG), 0);
     assert!(memory.messages().unwrap().is_empty());
+}
+
+/// While a payment took hours, each turn behind it read all that was said since, with its pictures.
+#[test]
+fn a_tool_that_runs_on_costs_other_turns_nothing() {
+    let memory = Odd::new(DefaultChatMemory::new().limits());
+    let model = |ask: &Asking<'_>| -> Result<Message, ModelError> {
+        let is_pay = ask.round() == 0 && ask.prompt().iter().last().unwrap().text() == "Pay.";
+        Ok(if is_pay { called([("c1", "pay")]) } else { Message::ai("Hello.") })
+    };
+    let (conversation, go) = too_slow(MemoryPrompt::new(Arc::clone(&memory)), model);
+    let cost = || {
+        let before = memory.operations();
+        conversation.say("Hello?").unwrap();
+        memory.operations() - before
+    };
+    let alone = cost();
+    conversation.say("Pay.").unwrap();
+    assert_eq!(cost(), alone);
+    go.send(()).unwrap();
+    assert_eq!(conversation.finish(LONG), 0);
+    assert_eq!(memory.messages().unwrap().last().unwrap().text(), "paid");
 }
