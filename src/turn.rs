@@ -182,7 +182,9 @@ impl Ask {
         &self.tools
     }
 
-    /// Returns how often the model has called tools in this turn.
+    /// Returns how many answers of this turn came before it: those that called tools, and those
+    /// that [paused](Stop::Paused). Answers that are stored already, of earlier turns of its
+    /// [id](Turn::with_id), are not counted.
     pub fn round(&self) -> u32 {
         self.round
     }
@@ -280,7 +282,8 @@ impl Done {
 pub enum Ended {
     /// The model has answered.
     Answered,
-    /// The model has called tools as many times as is allowed. The last calls were not run.
+    /// The model has called tools or [paused](Stop::Paused) as many times as is
+    /// [allowed](Turn::max_rounds). The last calls were not run.
     Rounds,
     /// It was [interrupted](Turn::interrupt).
     Interrupted,

@@ -66,7 +66,7 @@ impl Turn {
         self
     }
 
-    /// Sets the number of answers that may call tools; the default is 25.
+    /// Sets the number of answers that may call tools or [pause](Stop::Paused); the default is 25.
     #[must_use]
     pub fn max_rounds(mut self, rounds: u32) -> Self {
         self.state.most_rounds = rounds;
