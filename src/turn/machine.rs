@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use super::decision::find;
 use super::look::Look;
 use super::over::AnyMemory;
-use super::room::is_unbounded;
+use super::room::{ENVELOPE, is_unbounded};
 use super::state::{CallState, Doing, Held, Written, append_id};
 use super::unfinished::waiting_in;
 use super::{Call, Done, Ended, Next, OnConflict, OnNoCheckpoint, Turn};
@@ -217,9 +217,16 @@ impl Turn {
         Error::new(ErrorKind::Unsupported, "turn", text)
     }
 
+    /// Returns true if its messages alone are larger than a slot.
+    fn has_outgrown_slot(&mut self) -> bool {
+        let slot = self.limits.slot;
+        let sizes = if slot < usize::MAX { self.prompts.sizes(&self.state.messages) } else { &[] };
+        sizes.iter().map(|it| it.saturating_sub(ENVELOPE)).sum::<usize>() > slot
+    }
+
     /// Writes the turn to its slot; returns false if the memory can't keep it.
     async fn save(&mut self, memory: &impl AnyMemory) -> Result<bool> {
-        if !self.limits.has_slots() {
+        if !self.limits.has_slots() || self.has_outgrown_slot() {
             return Ok(false);
         }
         let content = self.state.checkpoint()?;

@@ -6,14 +6,13 @@ use std::sync::Arc;
 use super::call::result_of;
 use super::late::Stored;
 use super::reply::Reply;
-use super::room::{excess, is_unbounded, room_for_answer, too_large};
+use super::room::{excess_in, is_unbounded, room_for_answer, size, too_large};
 use super::state::{CallState, Doing, NOT_RUN, State, outcome_unknown};
 use super::{Call, Ended, OnConflict, OnInterrupt, OnNoCheckpoint, ToolError, Turn};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{
     AiMessage, Content, Message, ToolCall, ToolMessage, UserMessage, is_same_tool,
 };
-use crate::record::Records;
 use crate::tool::Tool;
 use crate::wire::{Stop, Usage};
 
@@ -253,7 +252,7 @@ impl Turn {
         answer = answer.with_calls(meant).unwrap_or(answer);
         (self.stop, self.metadata) = (stop, Box::new(metadata));
         if goes_on {
-            self.prompts.staged = Records::default(); // it was staged as far as it went
+            self.prompts.forget_messages();
         }
         self.state.answered(answer, usage, stop);
         for (place, call) in self.state.open_calls() {
@@ -444,7 +443,7 @@ impl Turn {
 
     /// Returns the result, or an error in its place if it is too large. A late result is longer, so
     /// its size is the one that counts.
-    fn fitting(&self, place: usize, result: ToolMessage) -> ToolMessage {
+    fn fitting(&mut self, place: usize, result: ToolMessage) -> ToolMessage {
         let late = result.clone().stand_in().with_call_tag(&self.state.call_tag(place));
         match self.excess_of(&Message::Tool(late), Some(place)) {
             None => result,
@@ -455,40 +454,42 @@ impl Turn {
 
     /// Says why the memory can't take this message (of the user, or the result of the call at this
     /// place) together with the closings of the other open calls and an answer.
-    fn excess_of(&self, message: &Message, place: Option<usize>) -> Option<String> {
+    fn excess_of(&mut self, message: &Message, place: Option<usize>) -> Option<String> {
         let newest = self.state.newest_calls().unwrap_or_default();
-        let others = self.state.open().into_iter().filter(|it| Some(it.0) != place);
-        let room = room_for_answer(&self.limits);
-        self.excess_beside(usize::MAX, message, (newest, others), room)
+        let others = self.state.open_calls().into_iter().filter(|it| Some(it.0) != place);
+        let (others, room) = (others.collect::<Vec<_>>(), room_for_answer(&self.limits));
+        self.excess_beside(usize::MAX, message, (newest, &others), room)
     }
 
     /// Says why the memory can't take this answer after the first `behind` messages, with the
     /// closings of its calls.
-    fn excess_with(&self, answer: &AiMessage, behind: usize) -> Option<String> {
-        let calls = answer.tool_calls().enumerate();
-        self.excess_beside(behind, &Message::Ai(answer.clone()), (behind, calls), 0)
+    fn excess_with(&mut self, answer: &AiMessage, behind: usize) -> Option<String> {
+        let calls: Vec<_> = answer.tool_calls().cloned().enumerate().collect();
+        self.excess_beside(behind, &Message::Ai(answer.clone()), (behind, &calls), 0)
     }
 
     /// Says why the memory can't take this message with the first messages of the turn, the
     /// closings of these calls of the message at this place, and this much room.
-    fn excess_beside<'a>(
-        &self,
+    fn excess_beside(
+        &mut self,
         first: usize,
         message: &Message,
-        (at, calls): (usize, impl Iterator<Item = (usize, &'a ToolCall)>),
+        (at, calls): (usize, &[(usize, ToolCall)]),
         room: usize,
     ) -> Option<String> {
-        if is_unbounded(&self.limits) {
+        let Self { state, prompts, limits, .. } = self;
+        if is_unbounded(limits) {
             return None;
         }
-        let tag = |place| self.state.call_tag_at(at, place);
+        let tag = |place| state.call_tag_at(at, place);
         let closing = |(place, call)| Message::Tool(outcome_unknown(call, &tag(place), ""));
-        let closings: Vec<_> = calls.map(closing).collect();
+        let closings = calls.iter().map(|(place, call)| size(&closing((*place, call))));
         // The other messages of the turn count only if the size of a batch is limited.
-        let State { messages, steers, .. } = &self.state;
-        let others = messages.iter().take(first).chain(steers);
-        let others = others.filter(|_| self.limits.batch < usize::MAX);
-        excess(&self.limits, others.chain(&closings).chain([message]), room)
+        let is_limited = limits.batch < usize::MAX;
+        let known = if is_limited { prompts.sizes(&state.messages) } else { &[] };
+        let steers = state.steers.iter().filter(|_| is_limited).map(size);
+        let others = known.iter().take(first).copied().chain(steers);
+        excess_in(limits, others.chain(closings).chain([size(message)]), room)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::UNIX_EPOCH;
 
 use super::look::Look;
 use super::over::AnyMemory;
-use super::room::{excess, room_for_answer};
+use super::room::{excess, room_for_answer, size};
 use super::state::{Doing, PREFIX, Seen, State, Written};
 use super::unfinished::{begun_by_others, note_of, shortened, stored_by_others};
 use super::{Ask, Turn};
@@ -31,8 +31,10 @@ pub(super) struct Prompts {
     wanted: usize,
     /// The single records that were asked for in addition.
     single: Vec<u64>,
-    /// The messages of the turn after it, as records.
-    pub(super) staged: Records,
+    /// The messages of the turn after it, as records, as far as they were staged.
+    staged: Records,
+    /// The sizes of the messages of the turn, as far as they were measured.
+    sizes: Vec<usize>,
     /// The positions of the recalled records.
     recalled: Vec<Recalled>,
     /// The outcome of the search, if there was one.
@@ -50,6 +52,18 @@ impl Prompts {
 
     pub(super) fn begin_anew(&mut self) {
         *self = Self { last: self.last.take(), ..Self::default() };
+    }
+
+    /// Notes that messages of the turn have changed that were staged or measured.
+    pub(super) fn forget_messages(&mut self) {
+        (self.staged, self.sizes) = Default::default();
+    }
+
+    /// Returns the sizes of these messages, which are all of the turn. Each is measured once.
+    pub(super) fn sizes(&mut self, messages: &[Message]) -> &[usize] {
+        let new = messages.get(self.sizes.len()..).unwrap_or_default();
+        self.sizes.extend(new.iter().map(size));
+        &self.sizes
     }
 
     /// Returns the messages of the turn as records, after what was read.

@@ -12,12 +12,21 @@ pub(crate) fn excess<'a>(
     room: usize,
 ) -> Option<String> {
     if is_unbounded(limits) {
-        return None;
+        None
+    } else {
+        excess_in(limits, messages.into_iter().map(size), room)
     }
+}
+
+/// The same for messages of these sizes.
+pub(super) fn excess_in(
+    limits: &Limits,
+    sizes: impl IntoIterator<Item = usize>,
+    room: usize,
+) -> Option<String> {
     let Limits { message: most, batch, .. } = *limits;
-    let size = |message| Codec::Json.encode(message).map_or(0, |bytes| bytes.len());
     let (mut largest, mut all) = (0, 0_usize);
-    for bytes in messages.into_iter().map(size) {
+    for bytes in sizes {
         largest = bytes.max(largest);
         all = all.saturating_add(bytes);
     }
@@ -27,6 +36,11 @@ pub(crate) fn excess<'a>(
     let beside = if room == 0 { String::new() } else { format!(", {room} of them for an answer") };
     (all.saturating_add(room) > batch)
         .then(|| format!("the turn has {all} bytes, and the memory takes {batch}{beside}"))
+}
+
+/// Returns the bytes of a message in JSON.
+pub(super) fn size(message: &Message) -> usize {
+    Codec::Json.encode(message).map_or(0, |bytes| bytes.len())
 }
 
 /// Returns true if a memory with these limits takes messages of any size.
@@ -43,5 +57,8 @@ pub(crate) fn too_large(why: &str) -> String {
 pub(super) fn room_for_answer(limits: &Limits) -> usize {
     if limits.batch == usize::MAX { 0 } else { (limits.batch / 8).min(MOST_ROOM) }
 }
+
+/// The most bytes of a [`size`] that are not those of the message in a list.
+pub(super) const ENVELOPE: usize = 20;
 
 const MOST_ROOM: usize = 64 * 1024;

@@ -1132,3 +1132,29 @@ fn a_read_that_fails_loses_no_pin() {
     }
     assert!(failed > 1, "one prompt reads the window, then the pin");
 }
+
+/// The bytes that this allocates.
+fn cost<T>(work: impl FnOnce() -> T) -> (u64, T) {
+    let mut done = None;
+    let cost = allocation_counter::measure(|| done = Some(work()));
+    (cost.bytes_total, done.unwrap())
+}
+
+/// Each result and each answer encoded all of the turn once more, to see whether it can be stored.
+/// Before each call the turn was written once more, though it had long outgrown its slot.
+#[test]
+fn a_round_of_a_long_turn_costs_what_the_first_did() {
+    let limits = DefaultChatMemory::new().limits().with_batch(100_000_000).with_slot(50_000);
+    let (_, mut prompt) = limited(limits);
+    let mut turn = prompt.turn("Book all.").tools(tools()).max_rounds(500);
+    let mut costs = Vec::new();
+    for _ in 0..400 {
+        ask(&mut turn, &prompt);
+        turn.answer(calls([("c", "book")])).unwrap();
+        let (handed_out, calls) = cost(|| call(&mut turn, &prompt));
+        let (taken, ()) = cost(|| turn.result(calls[0].id(), Ok("x".repeat(300))).unwrap());
+        costs.push(handed_out + taken);
+    }
+    let sum = |costs: &[u64]| costs.iter().sum::<u64>();
+    assert!(sum(&costs[350..]) < 3 * sum(&costs[..50]), "{costs:?}");
+}
