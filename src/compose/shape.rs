@@ -141,7 +141,7 @@ impl<'a> Shaping<'a> {
                 let is_late = item.message().is_system() && item.origin().position().is_some();
                 let item = if is_late { self.without_blanks(item)? } else { Some(item) };
                 if let Some(item) = item {
-                    // Before calls, so that nothing comes between them and their results.
+                    // Held calls stay held: nothing may come between them and their results.
                     if self.last != Last::Calls {
                         self.end_side();
                     }
@@ -286,7 +286,10 @@ impl<'a> Shaping<'a> {
             }
             // It would be joined to the user message before it.
             Checked::Placeholder(_)
-                if item.message().is_user() && self.last == Last::User && self.rules.alternates =>
+                if item.message().is_user()
+                    && self.last == Last::User
+                    && self.rules.alternates
+                    && !self.side.is_empty() =>
             {
                 self.refuse(&item, Adaptation::Blank)?;
                 self.leave_out(&item, Reason::Blank);

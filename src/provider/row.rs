@@ -192,7 +192,8 @@ pub struct Row {
     /// and the stream always are.
     #[serde(default)]
     pub in_url: InUrl,
-    /// True if a server of OpenAI's format takes cache marks. If false, several texts of an answer
+    /// True if a server of OpenAI's format takes cache marks: `cache_control` if
+    /// [`private`](Self::private) lists it and no `prompt_cache_breakpoint`, else that. If false, several texts of an answer
     /// or a result without other fields are joined into one string, since many servers take no list
     /// there.
     #[serde(default)]
@@ -420,6 +421,8 @@ pub enum Images {
     PngJpeg,
     /// PNG, JPEG and GIF.
     PngJpegGif,
+    /// PNG, JPEG and WebP.
+    PngJpegWebp,
     /// PNG, JPEG, WebP, HEIC and HEIF, as Google's models take them.
     Google,
     /// Any that the format has a place for.
@@ -441,6 +444,7 @@ impl Images {
             Self::Common => &COMMON_IMAGES,
             Self::PngJpeg => &COMMON_IMAGES[..3],
             Self::PngJpegGif => &COMMON_IMAGES[..4],
+            Self::PngJpegWebp => &["image/jpeg", "image/jpg", "image/png", "image/webp"],
             Self::Google => {
                 &["image/jpeg", "image/jpg", "image/png", "image/webp", "image/heic", "image/heif"]
             }

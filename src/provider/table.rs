@@ -213,8 +213,8 @@ pub(super) const GEMINI: Row = Row {
     ..named("gemini", COMPATIBLE)
 };
 
-/// "Unknown name \"id\" at 'contents[1].parts[0].`function_call`': Cannot find field.", by many
-/// public reports.
+/// `Unknown name "id" at 'contents[1].parts[0].function_call': Cannot find field.`, by many public
+/// reports.
 pub(super) const VERTEX: Row = Row {
     ids: Ids::Unwritten,
     private: PrivateFields::ALL.from(Provider::Gemini),
@@ -333,7 +333,6 @@ pub(super) const LITELLM: Row = Row {
 };
 
 /// It renders its own templates, which take any order. It has no field for a choice of tools.
-/// "invalid image type: image/webp", by public reports.
 pub(super) const OLLAMA: Row = Row {
     format: Format::Ollama,
     opens: Opens::Freely,
@@ -341,7 +340,7 @@ pub(super) const OLLAMA: Row = Row {
     ids: Ids::Any,
     names: false,
     tool_names: ToolNames::Any,
-    images: Images::PngJpeg,
+    images: Images::PngJpegWebp, // those that its server decodes
     detail: false,
     forced_calls: false,
     private: PrivateFields::ALL,

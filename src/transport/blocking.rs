@@ -11,7 +11,7 @@ use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::{Agent, Proxy, SendBody, Timeout};
 
 use super::again::Failed;
-use super::exchange::{Came, Exchange, Head, Want};
+use super::exchange::{BODY_TIME, Came, Exchange, Head, Want};
 use super::{IDLE, Request, Transport, limit};
 use crate::conversation::{Asking, Model, ModelError};
 use crate::provider::Provider;
@@ -66,7 +66,7 @@ impl Transport {
                 // No timeout for resolving the host name, which would cost another thread per
                 // request: the caller gives up by itself.
                 .timeout_connect(Some(limit(self.connect)))
-                .timeout_per_write(Some(limit(self.stall)))
+                .timeout_per_write(Some(limit(self.stall.min(BODY_TIME))))
                 .timeout_recv_response(Some(limit(self.first_byte)))
                 // The caller gives up earlier; this ends abandoned requests.
                 .timeout_per_read(Some(limit(self.first_byte.saturating_add(self.stall))))

@@ -17,8 +17,9 @@ use crate::wire::{self, Answer, is_json, refused_with, without_mark};
 /// The most bytes that are read of an error: its code is near the beginning.
 const ERROR_LIMIT: usize = 64 << 10;
 
-/// How long the body of an error may take.
-const ERROR_TIME: Duration = Duration::from_secs(60);
+/// How long the body of an error may take, and how long that of a whole answer may pause. A server
+/// may keep the connection open behind it.
+pub(super) const BODY_TIME: Duration = Duration::from_secs(60);
 
 const TIME_IS_UP: &str = "the time for the whole of it is up";
 
@@ -157,11 +158,11 @@ impl<'a, 'b> Exchange<'a, 'b> {
 
     fn headed(&mut self, now: Instant) -> Result<Want, Failed> {
         let Transport { stall, first_byte, .. } = *self.transport;
-        let mut until = now.checked_add(stall.min(ERROR_TIME));
+        let mut until = now.checked_add(stall.min(BODY_TIME));
         self.state = match self.head.status {
             // Many servers send the head at once, before the model begins.
             200..300 => {
-                until = now.checked_add(first_byte.max(stall));
+                until = now.checked_add(first_byte);
                 State::Begun(Vec::new())
             }
             status @ 300..400 => {
@@ -193,7 +194,11 @@ impl<'a, 'b> Exchange<'a, 'b> {
                 let reading = Box::new(Reading::new(self.transport.provider));
                 self.streamed(reading, Came::Bytes(body), now)
             }
-            Some(BodyKind::Whole) | None => {
+            Some(BodyKind::Whole) => {
+                self.state = State::Begun(body);
+                Ok(Want::Read(now.checked_add(self.transport.stall.min(BODY_TIME))))
+            }
+            None => {
                 self.state = State::Begun(body);
                 Ok(self.read(now))
             }

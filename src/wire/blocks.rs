@@ -89,6 +89,16 @@ const BREAKPOINT: &str = "prompt_cache_breakpoint";
 /// The same of OpenRouter and `LiteLLM`, after Anthropic's.
 const CONTROL: &str = "cache_control";
 
+/// Returns whether the cache marks of this row are Anthropic's.
+pub(super) fn has_control(row: &Row) -> bool {
+    row.private.takes(CONTROL) && !row.private.takes(BREAKPOINT)
+}
+
+/// Returns whether a block has such a mark.
+pub(super) fn is_marked(content: &BorrowedValue<'_>) -> bool {
+    content.as_list().unwrap_or_default().iter().any(|block| block.get(CONTROL).is_some())
+}
+
 /// Puts the provider's cache mark on the last block that can have one; returns `false` if none can.
 /// A string becomes a block of this kind.
 pub(super) fn mark(
@@ -96,7 +106,7 @@ pub(super) fn mark(
     kind: &'static str,
     (row, cache): (&Row, Cache),
 ) -> bool {
-    let has_control = row.private.takes(CONTROL) && !row.private.takes(BREAKPOINT);
+    let has_control = has_control(row);
     if let BorrowedValue::Text(text) = content {
         if text.is_empty() {
             return false;

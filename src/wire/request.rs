@@ -121,7 +121,8 @@ macro_rules! viewed {
         let prompt = $request.prompt;
         match $request.format() {
             Format::OpenAi => {
-                let $view = $request.on_terms(wire::openai::messages(prompt));
+                let mut $view = $request.on_terms(wire::openai::messages(prompt));
+                $view.has_marks = $request.has_marks();
                 let cache = $request.cache.filter(|_| $view.terms.row.cache_marks);
                 let $view = $view.cached(cache);
                 $do
@@ -207,8 +208,8 @@ impl<'a> Request<'a> {
     }
 
     /// Puts a cache mark on the [cacheable boundary](Prompt::cacheable), and for Anthropic one
-    /// before the newest answer and one after tools and system message too. Providers without
-    /// marks, or that cache without them, get none.
+    /// before the newest answer and one after tools and system message too, unless the application
+    /// sets marks of its own. Providers without marks, or that cache without them, get none.
     #[must_use]
     pub fn cache_prefix(mut self) -> Self {
         self.cache = Some(Cache::Short);

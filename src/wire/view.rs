@@ -209,10 +209,12 @@ impl<F: Marks> View<'_, F> {
     ///   before the boundary with such a block. For OpenRouter and `LiteLLM` it is Anthropic's
     ///   `cache_control`, on a text.
     /// - In Anthropic's format it is `cache_control`. `thinking` blocks can't be marked, so it is
-    ///   before them. The API looks 20 blocks back from a mark, so the last block before the newest
+    ///   before them.
+    /// - Anthropic looks 20 blocks back from a `cache_control`, so the last block before the newest
     ///   answer has one too: the request before this one ended there. A request may have four
     ///   marks; an application sets its own with a `cache_control` under `anthropic` in the `extra`
-    ///   of a part, and there is only one of this crate's then.
+    ///   of a part, and there is only one of this crate's in the messages then. Who writes tools
+    ///   and system by hand leaves two marks free.
     #[must_use]
     pub fn cache_prefix(self) -> Self {
         self.cached(Some(Cache::Short))
@@ -233,8 +235,31 @@ impl<F: Marks> View<'_, F> {
         self.mark_before(self.messages.cacheable, written, mark);
     }
 
-    /// The same for the last message before this place.
-    pub(super) fn mark_before<T>(
+    /// The same for formats in which the API looks 20 blocks back from a mark: the last message
+    /// before the newest answer is marked too, unless the application has marks of its own. The
+    /// request before this one had its mark there.
+    pub(super) fn mark_twice<T>(
+        &self,
+        written: &mut [(usize, T)],
+        is_answer: impl Fn(&T) -> bool,
+        has_marks: impl Fn(&T) -> bool,
+        mut mark: impl FnMut(&mut T, Cache) -> bool,
+    ) {
+        if self.cache.is_none() {
+            return;
+        }
+        let cacheable = self.messages.cacheable;
+        let newest = written.iter().rfind(|(i, it)| *i < cacheable && is_answer(it));
+        let answer = newest.map(|(i, _)| *i);
+        let has_marks = self.has_marks || written.iter().any(|(_, it)| has_marks(it));
+        self.mark(written, &mut mark);
+        if let Some(answer) = answer.filter(|_| !has_marks) {
+            self.mark_before(answer, written, mark);
+        }
+    }
+
+    /// Marks the last message before this place that can have a mark.
+    fn mark_before<T>(
         &self,
         place: usize,
         written: &mut [(usize, T)],

@@ -200,6 +200,9 @@ fn arguments_that_begin_again_are_one_object() {
     let side_by_side =
         [head(0, "A", "{}"), head(1, "B", "{}"), tail(0, one.into()), tail(1, two.into())];
     assert_eq!(of(&side_by_side).1, [one, two]);
+    // Arguments that are repeated behind the next call are not of that.
+    let repeated = [head(0, "A", ""), tail(0, one.into()), head(1, "B", "{}"), tail(0, one.into())];
+    assert_eq!(of(&repeated).1, [one, "{}"]);
     // A call of a tool that takes nothing shows its `{}` at the end.
     let (told, stored) = of(&[head(0, "A", "{}"), head(1, "B", "{}")]);
     assert_eq!(stored, ["{}", "{}"]);

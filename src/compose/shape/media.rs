@@ -60,7 +60,7 @@ impl Media {
     }
 
     /// Decides which do. What stands from the place `answered` on no answer has seen, and the
-    /// newest question stands at `asked`: one in a question is an error there if it is too large,
+    /// newest message of the question stands at `asked`: one in it is an error if it is too large,
     /// since its user can ask something else.
     fn giving_way(
         shaping: &Shaping<'_>,

@@ -36,15 +36,7 @@ impl MessageFormat for Options {
         let mut written: Vec<(usize, Said<'s>)> =
             written.map(|sent| (sent.index, Said::of(sent))).collect();
         written.retain(|(_, said)| !said.blocks.is_empty());
-        let cacheable = view.messages.cacheable;
-        let mut answers = written.iter().filter(|(i, said)| *i < cacheable && said.is_answer());
-        let newest_answer = answers.next_back().map(|(i, _)| *i);
-        let has_marks = view.has_marks || written.iter().any(|(_, said)| said.has_marks());
-        view.mark(&mut written, Said::mark);
-        // The request before this one had its mark there, and this one's may be too far behind it.
-        if let Some(answer) = newest_answer.filter(|_| !has_marks) {
-            view.mark_before(answer, &mut written, Said::mark);
-        }
+        view.mark_twice(&mut written, Said::is_answer, Said::has_marks, Said::mark);
         let entries = written.chunk_by_mut(|(_, a), (_, b)| a.role == b.role);
         entries.map(|said| entry(said).into()).collect()
     }

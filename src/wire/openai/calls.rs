@@ -104,8 +104,10 @@ impl Calls {
         if is_tail(piece) {
             // Some servers send the arguments under another index than the name.
             let is_open = |i: &usize| self.list[*i].is_open();
+            let again = input_of(|kind| piece.get(kind));
+            let goes_on = |i: &usize| is_open(i) || self.list[*i].input() == again;
             let last = next.checked_sub(1).filter(is_open);
-            found = found.filter(is_open).or(last).or(found);
+            found = found.filter(goes_on).or(last).or(found);
         }
         found.filter(|&i| !self.list[i].is_over(piece, index.is_some())).unwrap_or(next)
     }

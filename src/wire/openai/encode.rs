@@ -27,10 +27,18 @@ impl MessageFormat for Options {
         let writer = Writer { row: &view.terms.row };
         let message = |sent: &'s Sent<'_>| (sent.index, writer.message(sent));
         let mut written: Vec<(usize, Object<'s>)> = sent.iter().map(message).collect();
-        view.mark(&mut written, |message, cache| {
+        let mark = |message: &mut Object<'s>, cache| {
             let content = message.get_mut("content");
             content.is_some_and(|content| blocks::mark(content, "text", (writer.row, cache)))
-        });
+        };
+        if blocks::has_control(writer.row) {
+            let is_answer = |message: &Object<'s>| message.text("role") == "assistant";
+            let has_marks =
+                |message: &Object<'s>| message.get("content").is_some_and(blocks::is_marked);
+            view.mark_twice(&mut written, is_answer, has_marks, mark);
+        } else {
+            view.mark(&mut written, mark);
+        }
         written.into_iter().map(|(_, message)| message.into()).collect()
     }
 }
