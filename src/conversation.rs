@@ -514,16 +514,16 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         reply: Result<Reply, ModelError>,
     ) -> Result<()> {
         let keep = self.settings.on_interrupt;
+        let forgets = keep == OnInterrupt::Forget && !turn.has_happened();
         match reply {
             // A blocking model may have answered all the same.
-            _ if asking.is_stopped() && (keep == OnInterrupt::Forget || reply.is_err()) => steers
-                .then(turn, |turn| {
-                    if let Some(said) = asking.said().filter(|_| keep == OnInterrupt::Keep) {
-                        turn.answer(said)?;
-                    }
-                    turn.interrupt(keep);
-                    Ok(())
-                }),
+            _ if asking.is_stopped() && (forgets || reply.is_err()) => steers.then(turn, |turn| {
+                if let Some(said) = asking.said().filter(|_| !forgets) {
+                    turn.answer(said)?;
+                }
+                turn.interrupt(keep);
+                Ok(())
+            }),
             Ok(reply) => {
                 // The turn takes it before it is shown: a listener may panic.
                 let untold = asking.untold(&reply);

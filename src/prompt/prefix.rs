@@ -97,7 +97,7 @@ pub enum Break {
     LeftOut(u64),
     /// The notice names another number of messages that are not shown.
     Notice,
-    /// A temporary message comes before what was cacheable.
+    /// A temporary message came or went before what was cacheable, or was cacheable itself.
     Temporary,
     /// Another cause, for example another memory.
     Other,
@@ -193,7 +193,7 @@ impl fmt::Display for Break {
             Self::Clearing(position) => write!(f, "message {position} is cleared, or not any more"),
             Self::LeftOut(position) => write!(f, "message {position} is left out, or not any more"),
             Self::Notice => f.write_str("the notice tells another number"),
-            Self::Temporary => f.write_str("a temporary message stands before it"),
+            Self::Temporary => f.write_str("a temporary message came or went"),
             Self::Other => f.write_str("something else changed"),
         }
     }

@@ -86,7 +86,8 @@ pub(crate) struct Stored {
     before: Option<u64>,
     /// The branch on which it is.
     on: Option<On>,
-    /// The conversation as its newest page showed it; `None` once it is another conversation.
+    /// The conversation as its newest page showed it; `None` before the first one, and once it is
+    /// another conversation.
     pub(super) seen: Option<Seen>,
     is_over: bool,
     /// True if the memory has lost something of what was stored since.

@@ -332,7 +332,7 @@ impl Turn {
             self.state.hand_over();
             self.state.life.clone_from(&written.life);
             self.doubt_what_was_handed_out(written);
-            self.prompts.forget_messages();
+            self.prompts.forget_messages(0);
         }
         let messages = written.messages.len();
         let unapproved = CallState::is_unapproved;

@@ -171,6 +171,11 @@ impl Turn {
         self.state.temporaries
     }
 
+    /// Returns whether a call has run, or may have, that is not repeatable.
+    pub(crate) fn has_happened(&self) -> bool {
+        self.state.has_happened()
+    }
+
     /// Returns true if nothing is left but to store it.
     pub(crate) fn is_over(&self) -> bool {
         self.state.is_over()
@@ -252,7 +257,7 @@ impl Turn {
         answer = answer.with_calls(meant).unwrap_or(answer);
         (self.stop, self.metadata) = (stop, Box::new(metadata));
         if goes_on {
-            self.prompts.forget_messages();
+            self.prompts.forget_messages(before);
         }
         self.state.answered(answer, usage, stop);
         for (place, call) in self.state.open_calls() {
@@ -455,6 +460,9 @@ impl Turn {
     /// Says why the memory can't take this message (of the user, or the result of the call at this
     /// place) together with the closings of the other open calls and an answer.
     fn excess_of(&mut self, message: &Message, place: Option<usize>) -> Option<String> {
+        if is_unbounded(&self.limits) {
+            return None;
+        }
         let newest = self.state.newest_calls().unwrap_or_default();
         let others = self.state.open_calls().into_iter().filter(|it| Some(it.0) != place);
         let (others, room) = (others.collect::<Vec<_>>(), room_for_answer(&self.limits));
@@ -464,6 +472,9 @@ impl Turn {
     /// Says why the memory can't take this answer after the first `behind` messages, with the
     /// closings of its calls.
     fn excess_with(&mut self, answer: &AiMessage, behind: usize) -> Option<String> {
+        if is_unbounded(&self.limits) {
+            return None;
+        }
         let calls: Vec<_> = answer.tool_calls().cloned().enumerate().collect();
         self.excess_beside(behind, &Message::Ai(answer.clone()), (behind, &calls), 0)
     }
@@ -478,9 +489,6 @@ impl Turn {
         room: usize,
     ) -> Option<String> {
         let Self { state, prompts, limits, .. } = self;
-        if is_unbounded(limits) {
-            return None;
-        }
         let tag = |place| state.call_tag_at(at, place);
         let closing = |(place, call)| Message::Tool(outcome_unknown(call, &tag(place), ""));
         let closings = calls.iter().map(|(place, call)| size(&closing((*place, call))));

@@ -54,9 +54,10 @@ impl Prompts {
         *self = Self { last: self.last.take(), ..Self::default() };
     }
 
-    /// Notes that messages of the turn have changed that were staged or measured.
-    pub(super) fn forget_messages(&mut self) {
-        (self.staged, self.sizes) = Default::default();
+    /// Notes that messages of the turn behind the first `n` have changed.
+    pub(super) fn forget_messages(&mut self, n: usize) {
+        self.staged = Records::default();
+        self.sizes.truncate(n);
     }
 
     /// Returns the sizes of these messages, which are all of the turn. Each is measured once.
@@ -183,7 +184,7 @@ impl Turn {
         };
         loop {
             let single = composer.positions(&base)?;
-            let lacks_some = single.iter().any(|it| !self.prompts.single.contains(it));
+            let lacks_some = single.iter().any(|it| self.prompts.single.binary_search(it).is_err());
             if is_first && (lacks_some || single.len() < self.prompts.single.len()) {
                 prompt.know_positions(&single);
             }

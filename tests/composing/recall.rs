@@ -149,7 +149,6 @@ fn a_long_message_gives_the_passage_around_the_hit() {
     assert!(!built.report().recalled[0].whole);
 }
 
-/// A stretch was as many bytes as it may have characters, which are half as many of Cyrillic.
 /// A passage began with a vowel sign that stood on nothing.
 #[test]
 fn passages_are_whole_characters() {
@@ -165,6 +164,7 @@ fn passages_are_whole_characters() {
     }
 }
 
+/// A stretch was as many bytes as it may have characters, which are half as many of Cyrillic.
 #[test]
 fn a_passage_is_as_long_in_every_script() {
     let filler = "Дождь всё шёл, и никто не приходил. ".repeat(60);

@@ -381,6 +381,28 @@ fn what_a_stopped_model_answers_is_forgotten() {
     assert_eq!(memory.next_position().unwrap(), 0);
 }
 
+/// What was said behind a payment is kept, as the turn is.
+#[test]
+fn what_a_stopped_model_answers_behind_a_payment_is_kept() {
+    let (memory, prompt) = shared();
+    let stopper = Later::default();
+    let stops = Arc::clone(&stopper);
+    let model = move |ask: &Asking<'_>| {
+        if ask.prompt().iter().any(Message::is_tool) {
+            stop(&stops);
+            return Ok(Message::ai("It is paid."));
+        }
+        Ok(Message::ai_calls([ToolCall::new("c", "pay", "{}")]))
+    };
+    let conversation = Conversation::new(prompt, model)
+        .tool(Tool::new("pay", "Pays."), nothing)
+        .on_interrupt(OnInterrupt::Forget);
+    stopper.set(conversation.stopper()).unwrap();
+    conversation.say("Pay.").unwrap();
+    let stored = memory.messages().unwrap();
+    assert_eq!((stored.len(), &*stored[3].text()), (4, "It is paid."));
+}
+
 /// The user stopped the first of three calls. The second one ran, and somebody was asked about the
 /// third.
 #[test]
