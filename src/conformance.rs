@@ -71,7 +71,7 @@
 //! |---|---|---|
 //! | `MEMORY_PROMPT_LAWS` | a file to which each law that held adds a line `backend<TAB>law` | none |
 //! | `MEMORY_PROMPT_SECONDS` | how long the writers in several processes write | 1 |
-//! | `MEMORY_PROMPT_CASES` | how many lists of operations are tried | `all`: [`Fixture::CASES`] |
+//! | `MEMORY_PROMPT_CASES` | how many lists of operations are tried: a number, or `all` of [`Fixture::CASES`] | `all` |
 
 // The kit is test code in a library: if a law does not hold it panics, and that is its result.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -213,14 +213,16 @@ fn count(backend: &str, path: &str) {
     }
 }
 
-/// Returns the number that a variable of the environment sets, or the default.
-fn variable(name: &str, default: u32) -> u32 {
-    match std::env::var(name) {
-        Ok(value) if value != "all" => {
-            let number = value.parse().ok().filter(|number| *number > 0);
-            number.unwrap_or_else(|| panic!("{name} is {value:?}, neither `all` nor a number"))
+/// Returns how many lists of operations are tried, of a backend that says so many.
+fn cases(all: u32) -> u32 {
+    match std::env::var("MEMORY_PROMPT_CASES") {
+        Ok(cases) if cases != "all" => {
+            let number = cases.parse().ok().filter(|number| *number > 0);
+            number.unwrap_or_else(|| {
+                panic!("MEMORY_PROMPT_CASES is {cases:?}, neither `all` nor a number above 0")
+            })
         }
-        _ => default,
+        _ => all,
     }
 }
 

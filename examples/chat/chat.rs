@@ -1,7 +1,7 @@
 //! A chat in the terminal that remembers. `cargo run -p chat -- chat.db` needs no network and no
 //! key: a toy in the place of a model answers from what it is sent, and calls a calculator and a
 //! clock. Ctrl-C stops an answer; what was said is kept, or with `-- chat.db forget` nothing of it.
-//! Ctrl-D ends the chat; `chat.db.history` keeps the lines, but for what is forgotten. With a key
+//! Ctrl-D ends the chat; `chat.db.history` keeps the lines, unless it forgets. With a key
 //! in the environment (`OPENAI_API_KEY` and its like) a server answers; `MODEL` names its model.
 
 mod server;
@@ -111,17 +111,16 @@ fn main() -> Result<(), Box<dyn Error>> {
                 println!("{error}"); // that line is no text, the next one may be
                 continue;
             }
-            Err(ReadlineError::Eof) if forgets => return Ok(std::fs::write(&history, "")?),
+            Err(ReadlineError::Eof) if forgets => return Ok(()),
             Err(ReadlineError::Eof) => return Ok(lines.save_history(&history)?),
             Err(error) => return Err(error.into()),
         };
         lines.add_history_entry(&line)?;
-        if line.trim().split(' ').next() == Some("/forget") {
-            lines.clear_history()?;
-            std::fs::write(&history, "")?;
-        }
         if let Err(error) = answer(&mut chat, line.trim()) {
             print!("{error}"); // nothing of it is stored: ask again
+        } else if line.trim().split(' ').next() == Some("/forget") {
+            lines.clear_history()?;
+            std::fs::write(&history, "")?;
         }
         println!();
     }

@@ -74,7 +74,8 @@ fn it_forgets_what_was_typed_too() {
     assert_eq!(typed(&[], "/forget\n"), "");
     let kept = typed(&[], "I am Ada\n/forget all\nI am Bob\n");
     assert!(kept.contains("I am Bob") && !kept.contains("Ada"), "{kept}");
-    assert_eq!(typed(&["forget"], "I am Eve\n"), "");
+    let kept = typed(&["forget"], "I am Eve\n");
+    assert!(kept.contains("I am Bob") && !kept.contains("Eve"), "{kept}");
 }
 
 /// What was said is said otherwise, and nothing of it is lost.

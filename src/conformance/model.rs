@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 
 use super::prelude::{FAR, ID, rows};
-use super::{Fixture, variable};
+use super::{Fixture, cases};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Appended, ChatMemory, ChatMemoryExt, Expected, Read, SlotChange};
 use crate::message::Message;
@@ -307,7 +307,7 @@ pub(super) fn try_lists<F: Fixture, T: Debug>(
     most: usize,
     holds: impl Fn(&dyn ChatMemory, Vec<T>) -> Tested,
 ) {
-    let cases = Config::with_cases(variable("MEMORY_PROMPT_CASES", F::CASES));
+    let cases = Config::with_cases(cases(F::CASES));
     let config = Config { failure_persistence: None, max_shrink_iters: 500, ..cases };
     let case = AtomicU64::new(0);
     let tried = TestRunner::new(config).run(&vec(item, 0..most), |list| {

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use super::SharedFixture;
 use super::prelude::*;
-use super::{SharedFixture, variable};
 
 /// Set for a process that must only write to the place at this address.
 pub(super) const WRITE_TO: &str = "MEMORY_PROMPT_WRITE_TO";
@@ -94,7 +94,8 @@ pub fn eight_writers_in_2_processes_lose_nothing<F: SharedFixture>(fixture: &F, 
 
 /// The writes of each of the processes.
 pub(super) fn write<F: SharedFixture>(fixture: &F) {
-    let end = Instant::now() + Duration::from_secs(variable("MEMORY_PROMPT_SECONDS", 1).into());
+    let seconds = std::env::var("MEMORY_PROMPT_SECONDS").map_or(1, |it| it.parse().unwrap());
+    let end = Instant::now() + Duration::from_secs(seconds);
     at_once(fixture, THREADS, |memory, thread| {
         let writer = format!("{}/{thread}", std::process::id());
         let mut written = 0;

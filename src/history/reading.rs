@@ -37,6 +37,11 @@ pub(crate) const OWN: [&str; 3] = [pins::SLOT, summary::SLOT, summary::EARLIER_S
 /// What the slots of all branches but the first begin with.
 pub(super) const PREFIX: &str = "branch:";
 
+/// Returns whether this slot is the view's: it neither shows it nor lets others write it.
+pub(super) fn is_own(name: &str) -> bool {
+    name == SLOT || name.starts_with(PREFIX)
+}
+
 /// Returns the name under which this slot of a branch is kept.
 pub(super) fn kept_as(name: &str, line: usize) -> String {
     if line > 0 && OWN.contains(&name) { format!("{PREFIX}{line}:{name}") } else { name.to_owned() }
@@ -133,7 +138,7 @@ impl Standing {
             shown.unreadable.extend(span.unreadable(&part.unreadable));
         }
         let names: BTreeSet<_> = read.slots.iter().collect();
-        let names = names.into_iter().filter(|name| *name != SLOT);
+        let names = names.into_iter().filter(|name| !is_own(name));
         shown = shown.with_slots(names.filter_map(|name| {
             let slot = first.slot(&kept_as(name, self.line))?;
             Some(Slot::new(name.as_str(), slot.version(), slot.content()))

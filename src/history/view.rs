@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use super::document::{Document, SLOT};
 use super::page::{Page, of_page};
-use super::reading::{PREFIX, Standing, system_of};
+use super::reading::{Standing, is_own, system_of};
 use super::spans::FAR;
 use super::writing::{Change, FIRST, Writing, locate, newest_question, place_in, reaches_further};
 use super::{Branch, Variant, WithinGroup};
@@ -50,7 +50,8 @@ use crate::summary;
 /// ```
 ///
 /// `evict` forgets what stands before the message of this position in the conversation, of all
-/// branches; `clear` clears all of them.
+/// branches; `clear` clears all of them. Slots whose names begin with `branch:` are its own, and
+/// can't be written through it.
 #[derive(Debug)]
 pub struct BranchView<M: ?Sized = dyn ChatMemory> {
     memory: Arc<M>,
@@ -428,8 +429,8 @@ macro_rules! over {
                     return self.memory.append_with(append)$($now)*;
                 }
                 append.check(&limits)?;
-                if append.slots.iter().any(|slot| slot.name == SLOT) {
-                    let text = format!("only the view of the branches itself writes {SLOT:?}");
+                if let Some(own) = append.slots.iter().find(|slot| is_own(&slot.name)) {
+                    let text = format!("only the view of branches writes the slot {:?}", own.name);
                     return Err(Error::invalid("append", text));
                 }
                 let mut appended = self.write(&Change::Append(append))$($now)*?;
@@ -451,7 +452,7 @@ macro_rules! over {
 
             $($async)* fn slots_on(&self) -> Result<Vec<(String, SlotVersion)>> {
                 let mut all = self.memory.slots()$($now)*?;
-                all.retain(|(name, _)| name != SLOT && !name.starts_with(PREFIX));
+                all.retain(|(name, _)| !is_own(name));
                 Ok(all)
             }
         }

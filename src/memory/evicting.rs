@@ -180,7 +180,7 @@ impl<M: ChatMemory> Evicting<M> {
         let (_, owed) = self.trim_to()?;
         self.locked(|State { window, .. }| {
             if window.pending().is_some_and(|pending| pending.start < owed.min(before)) {
-                let text = "the callback is being given what was evicted before: try again";
+                let text = "the callback has not been given all that was evicted before";
                 return Err(Error::new(ErrorKind::Storage, "evict", text));
             }
             let gone = self.memory.evict(before)?;

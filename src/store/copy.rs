@@ -145,7 +145,7 @@ pub(super) fn stopped_at(id: &MemoryId, error: Error) -> Error {
     if error.operation() == "copy_to" {
         return error;
     }
-    Error::new(error.kind(), "copy_to", stopped(id, &error)).with_source(error)
+    Error::new(error.kind(), "copy_to", stopped(id, error))
 }
 
 #[cfg(test)]

@@ -11,6 +11,8 @@ const PAGE: usize = 256;
 macro_rules! over {
     ($kind:ident, $store:ident, [$($async:tt)*], [$($now:tt)*]) => {
         pub(super) mod $kind {
+            use std::mem::replace;
+
             use super::{PAGE, slots_of, wanted};
             use crate::error::Result;
             use crate::memory::{MemoryId, Read};
@@ -58,12 +60,14 @@ macro_rules! over {
                         let memory = store.memory(id.clone())?;
                         if found.len() < n && memory.limits().has_slots() {
                             let slots = memory.slots()$($now)*?;
-                            let names = wanted(slots, names, behind);
-                            if !names.is_empty() {
-                                let read = Read::newest(0).slots(names);
+                            let mut names = wanted(slots, names, behind);
+                            // Others may have removed some of them meanwhile: the next ones are
+                            // read then.
+                            while found.len() < n && !names.is_empty() {
+                                let rest = names.split_off(names.len().min(n - found.len()));
+                                let read = Read::newest(0).slots(replace(&mut names, rest));
                                 let snapshot = memory.read_with(&read)$($now)*?;
-                                // Others may have removed some of them meanwhile.
-                                found.extend(slots_of(id, &snapshot).take(n - found.len()));
+                                found.extend(slots_of(id, &snapshot));
                             }
                         }
                     }

@@ -768,6 +768,10 @@ fn an_address_that_makes_no_sense_is_refused() {
             ),
             ("postgres://app:sec@ret@db/chat", "write an @ in a name or a password as %40"),
             ("postgres://app:sec@ret/word@db/chat", "write an @ in a name or a password as %40"),
+            (
+                "postgres://app@db:port/my%40chat",
+                "the address can't be read: invalid connection string: invalid value for option `port`",
+            ),
         ] {
             let error = PostgresStore::open(address).await.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Invalid, "{address}");

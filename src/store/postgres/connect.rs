@@ -333,10 +333,8 @@ fn config(address: &str) -> Result<Config> {
     if hosts.is_empty() && config.get_hostaddrs().is_empty() {
         return refuse("the address names no host".to_owned());
     }
-    let is_in_host = hosts.iter().any(|host| matches!(host, Host::Tcp(name) if name.contains('@')));
-    // Before a slash in the password the driver ends the host.
-    let is_in_name = is_url && config.get_dbname().is_some_and(|name| name.contains('@'));
-    if is_in_host || is_in_name {
+    // The driver ends name and password at the first one.
+    if is_url && address.split('?').next().is_some_and(|it| it.matches('@').count() > 1) {
         return refuse("write an @ in a name or a password as %40".to_owned());
     }
     Ok(config)
