@@ -256,6 +256,12 @@ impl Error {
         self
     }
 
+    /// Returns the same error, with its cause, in other words.
+    pub(crate) fn reworded(mut self, operation: &'static str, message: String) -> Self {
+        (self.0.operation, self.0.message) = (operation, message);
+        self
+    }
+
     pub(crate) fn invalid(operation: &'static str, message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Invalid, operation, message)
     }

@@ -82,7 +82,7 @@ pub(crate) use server::{KeyHeader, Server};
 /// | an answer at the end | refused by DeepSeek, llama.cpp | - | refused from Claude 4.6 on; before, white space at its end is | - | refused | - |
 /// | a choice of tools that demands a call | refused by DeepSeek while it thinks | - | - | - | - | no such field |
 /// | arguments that are not a JSON object | refused by vLLM, llama.cpp, `LiteLLM`, `SGLang` | - | refused | refused | refused by templates | refused |
-/// | images as data that are not PNG, JPEG, GIF or WebP | refused; GIF by xAI and Google's server, WebP by xAI and llama.cpp too | refused | refused | HEIC is taken, GIF is refused | refused | refused, GIF too |
+/// | images as data that are not PNG, JPEG, GIF or WebP | refused; GIF by xAI and Google's server, WebP by xAI and llama.cpp too | refused | refused | HEIC is taken, GIF is refused | refused | refused, GIF too, and WebP by servers before August 2026 |
 /// | another provider's fields | refused by servers that validate, such as Groq | refused | refused | refused | refused | - |
 ///
 /// # What the composer does about it

@@ -363,7 +363,8 @@ impl Transport {
     /// Sets how long an answer may pause before it is given up; 5 minutes unless set, since Ollama,
     /// Gemini and some gateways send the arguments of a call only when they are complete. A comment
     /// that shows that the server is still working counts as data, so an answer may take longer
-    /// than any time except the [total](Self::total_timeout).
+    /// than any time except the [total](Self::total_timeout). In an answer that is one document, a
+    /// pause is a minute at most.
     #[must_use]
     pub fn stall_timeout(mut self, timeout: Duration) -> Self {
         self.stall = timeout;

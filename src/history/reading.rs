@@ -37,7 +37,7 @@ pub(crate) const OWN: [&str; 3] = [pins::SLOT, summary::SLOT, summary::EARLIER_S
 /// What the slots of all branches but the first begin with.
 pub(super) const PREFIX: &str = "branch:";
 
-/// Returns whether this slot is the view's: it neither shows it nor lets others write it.
+/// Returns whether this slot is the view's, which does not list it and lets no others write it.
 pub(super) fn is_own(name: &str) -> bool {
     name == SLOT || name.starts_with(PREFIX)
 }

@@ -333,6 +333,7 @@ pub(super) const LITELLM: Row = Row {
 };
 
 /// It renders its own templates, which take any order. It has no field for a choice of tools.
+/// "invalid image type: image/webp", of servers before August 2026: later ones take WebP.
 pub(super) const OLLAMA: Row = Row {
     format: Format::Ollama,
     opens: Opens::Freely,
@@ -340,7 +341,7 @@ pub(super) const OLLAMA: Row = Row {
     ids: Ids::Any,
     names: false,
     tool_names: ToolNames::Any,
-    images: Images::PngJpegWebp, // those that its server decodes
+    images: Images::PngJpeg,
     detail: false,
     forced_calls: false,
     private: PrivateFields::ALL,

@@ -145,7 +145,8 @@ pub(super) fn stopped_at(id: &MemoryId, error: Error) -> Error {
     if error.operation() == "copy_to" {
         return error;
     }
-    Error::new(error.kind(), "copy_to", stopped(id, error))
+    let text = stopped(id, &error);
+    error.reworded("copy_to", text)
 }
 
 #[cfg(test)]

@@ -207,9 +207,10 @@ impl<'a> Request<'a> {
         self
     }
 
-    /// Puts a cache mark on the [cacheable boundary](Prompt::cacheable), and for Anthropic one
-    /// before the newest answer and one after tools and system message too, unless the application
-    /// sets marks of its own. Providers without marks, or that cache without them, get none.
+    /// Puts a cache mark on the [cacheable boundary](Prompt::cacheable); for Anthropic, OpenRouter
+    /// and `LiteLLM` one before the newest answer too, unless the application sets marks of its
+    /// own; and for Anthropic one after tools and system message. Providers without marks, or that
+    /// cache without them, get none.
     #[must_use]
     pub fn cache_prefix(mut self) -> Self {
         self.cache = Some(Cache::Short);

@@ -31,8 +31,7 @@ fn of_images(provider: Provider, body: &Value) -> Wrong {
     const TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
     let google = ["image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"];
     let types = match provider {
-        Provider::Xai => &TYPES[..2],
-        Provider::Ollama => &google[..3],
+        Provider::Xai | Provider::Ollama => &TYPES[..2],
         Provider::LlamaCpp => &TYPES[..3],
         Provider::GoogleOpenAi => &google,
         // These pass on what they are sent, or speak another format.

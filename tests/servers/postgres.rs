@@ -768,6 +768,7 @@ fn an_address_that_makes_no_sense_is_refused() {
             ),
             ("postgres://app:sec@ret@db/chat", "write an @ in a name or a password as %40"),
             ("postgres://app:sec@ret/word@db/chat", "write an @ in a name or a password as %40"),
+            ("postgres://app:se?c@ret@db/chat", "write an @ in a name or a password as %40"),
             (
                 "postgres://app@db:port/my%40chat",
                 "the address can't be read: invalid connection string: invalid value for option `port`",

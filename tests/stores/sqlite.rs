@@ -752,6 +752,7 @@ fn a_copy_that_fails_names_the_conversation() {
     let text = error.to_string();
     assert!(text.starts_with("copy_to: the conversation \"b:1\" can't be copied: "), "{text}");
     assert_eq!(error.kind(), ErrorKind::Storage);
+    assert!(std::error::Error::source(&error).is_some());
 }
 
 /// Somebody tidied up in the night, or put a backup in the place of the file, while programs had it

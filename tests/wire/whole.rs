@@ -203,6 +203,8 @@ fn arguments_that_begin_again_are_one_object() {
     // Arguments that are repeated behind the next call are not of that.
     let repeated = [head(0, "A", ""), tail(0, one.into()), head(1, "B", "{}"), tail(0, one.into())];
     assert_eq!(of(&repeated).1, [one, "{}"]);
+    let equal = [head(0, "A", ""), tail(0, one.into()), head(1, "B", ""), tail(0, one.into())];
+    assert_eq!(of(&equal).1, [one, one]);
     // A call of a tool that takes nothing shows its `{}` at the end.
     let (told, stored) = of(&[head(0, "A", "{}"), head(1, "B", "{}")]);
     assert_eq!(stored, ["{}", "{}"]);

@@ -334,7 +334,8 @@ fn config(address: &str) -> Result<Config> {
         return refuse("the address names no host".to_owned());
     }
     // The driver ends name and password at the first one.
-    if is_url && address.split('?').next().is_some_and(|it| it.matches('@').count() > 1) {
+    let behind = address.split_once('@').and_then(|(_, behind)| behind.split('?').next());
+    if is_url && behind.is_some_and(|it| it.contains('@')) {
         return refuse("write an @ in a name or a password as %40".to_owned());
     }
     Ok(config)

@@ -104,8 +104,10 @@ impl Calls {
         if is_tail(piece) {
             // Some servers send the arguments under another index than the name.
             let is_open = |i: &usize| self.list[*i].is_open();
+            // Arguments that come again repeat a call only if those of the last one have begun.
             let again = input_of(|kind| piece.get(kind));
-            let goes_on = |i: &usize| is_open(i) || self.list[*i].input() == again;
+            let is_begun = self.list.last().is_some_and(|call| !call.input().is_empty());
+            let goes_on = |i: &usize| is_open(i) || is_begun && self.list[*i].input() == again;
             let last = next.checked_sub(1).filter(is_open);
             found = found.filter(goes_on).or(last).or(found);
         }
