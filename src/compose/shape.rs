@@ -353,6 +353,7 @@ impl<'a> Shaping<'a> {
         report.cleared.retain(|it| it.position != position);
         report.question.retain(|it| *it != position);
         report.pinned_before.retain(|it| *it != position);
+        report.kept_systems.retain(|it| *it != position);
         report.sent -= 1;
     }
 

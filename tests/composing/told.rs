@@ -65,6 +65,15 @@ fn an_answer_of_which_nothing_is_sent_is_left_out_and_not_adapted() {
     assert_eq!(contradictions(&prompt), Vec::<String>::new());
 }
 
+/// A blank system message among the records was left out, and told to stand in its place.
+#[test]
+fn a_blank_system_message_that_is_left_out_is_not_in_its_place() {
+    let said = [Message::user("Hi."), Message::user("Well?"), Message::system("")];
+    let prompt = compose(&Composer::new().for_provider(Provider::Xai), &said);
+    assert_eq!(left_out(&prompt), [(2, Reason::Blank)]);
+    assert_eq!(contradictions(&prompt), Vec::<String>::new());
+}
+
 /// A blank message behind a result had an answer put before it, and then went, since the user said
 /// more: the report told of the answer at the record that was left out.
 #[test]
