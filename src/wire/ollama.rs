@@ -40,9 +40,10 @@
 //! On the way to the server:
 //! - Custom messages, names, and attributes other than [`ATTRIBUTE`].
 //! - Images by address or file id, those that are not PNG or JPEG (a [row](crate::provider::Images)
-//!   of your own may take WebP), audio, video and files: a text such as `[video: not supported by
-//!   this format]` replaces them. Arguments that are not a JSON object become `{"arguments": ".."}`,
-//!   with their text. [`strict`](Messages::strict) makes each of these an error.
+//!   of your own may take WebP), audio, video and files: a text such as
+//!   `[video: not supported by this format]` replaces them. Arguments that are not a JSON object
+//!   become `{"arguments": ".."}`, with their text. [`strict`](Messages::strict) makes each of
+//!   these an error.
 //! - The order of parts: texts come first, joined by line breaks, then images; in an answer
 //!   reasoning, text, images, calls. Several reasoning parts become one, and there is no place for
 //!   signatures.
