@@ -46,7 +46,7 @@ pub(crate) use origin::{
     outgoing, remember_origin, remember_origins, without_compaction, without_foreign_parts,
 };
 pub use private::{PrivateField, PrivateFields};
-pub(crate) use row::COMMON_IMAGES;
+pub(crate) use row::is_common_image;
 pub use row::{
     Blank, Ends, Files, Format, Ids, Images, InUrl, MaxTokens, Opens, ReasoningField, Row,
     ToolNames,

@@ -4,8 +4,8 @@ use serde_json::Value;
 
 use super::row::{Format, Row};
 use crate::message::{
-    AiMessage, AiPart, Attributes, DataUrl, Media, Message, Part, Reasoning, Source, TextPart,
-    ToolCall, inline,
+    AiMessage, AiPart, Attributes, Media, Message, Part, Reasoning, Source, TextPart, ToolCall,
+    inline,
 };
 
 /// The attribute in which an answer remembers the name of its provider.
@@ -328,8 +328,8 @@ impl<'a> PrivateFilter<'a> {
                     && media.extra.get(self.mark).is_some_and(|kept| kept.get("item").is_some())
             }
             (Format::Ollama, _) => {
-                let is_taken = |data: DataUrl<'_>| self.row.images.takes(data.media_type);
-                matches!(part, Part::Image(_)) && inline(media).is_some_and(is_taken)
+                let images = self.row.images.filter(|_| matches!(part, Part::Image(_)));
+                images.zip(inline(media)).is_some_and(|(it, data)| it.takes(data.media_type))
             }
             _ => false,
         }

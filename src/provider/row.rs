@@ -120,9 +120,9 @@ pub struct Row {
     /// text like others.
     #[serde(default)]
     pub refusals: bool,
-    /// The images that a user may send as data.
-    #[serde(default)]
-    pub images: Images,
+    /// The images that a user may send; `None` if the models read text alone.
+    #[serde(default = "common_images")]
+    pub images: Option<Images>,
     /// True if the models look at media at any public address.
     #[serde(default = "yes")]
     pub addresses: bool,
@@ -193,9 +193,9 @@ pub struct Row {
     #[serde(default)]
     pub in_url: InUrl,
     /// True if a server of OpenAI's format takes cache marks: `cache_control` if
-    /// [`private`](Self::private) lists it and no `prompt_cache_breakpoint`, else that. If false, several texts of an answer
-    /// or a result without other fields are joined into one string, since many servers take no list
-    /// there.
+    /// [`private`](Self::private) lists it and no `prompt_cache_breakpoint`, else that. If false,
+    /// several texts of an answer or a result without other fields are joined into one string,
+    /// since many servers take no list there.
     #[serde(default)]
     pub cache_marks: bool,
     /// True if the server compacts a long conversation by itself: an answer of it or its family
@@ -240,6 +240,11 @@ impl Row {
     pub(crate) fn takes_from(&self, origin: Option<&str>) -> bool {
         origin.is_none_or(|origin| origin == self.name() || self.private.takes_from(origin))
     }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "serde asks so")]
+fn common_images() -> Option<Images> {
+    Some(Images::COMMON)
 }
 
 fn yes() -> bool {
@@ -409,48 +414,45 @@ impl ToolNames {
     }
 }
 
-/// The images that a user may send as data. One at an address is looked at by the provider alone.
+/// The images that a user may send as data, besides PNG and JPEG. One at an address is looked at by
+/// the provider alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Images {
-    /// PNG, JPEG, GIF and WebP, which are all that most servers take.
-    #[default]
-    Common,
-    /// PNG and JPEG.
-    PngJpeg,
-    /// PNG, JPEG and GIF.
-    PngJpegGif,
-    /// PNG, JPEG and WebP.
-    PngJpegWebp,
-    /// PNG, JPEG, WebP, HEIC and HEIF, as Google's models take them.
-    Google,
-    /// Any that the format has a place for.
-    Any,
-    /// None, not even at an address: the models read text.
-    Never,
+#[serde(default)]
+#[expect(clippy::struct_excessive_bools, reason = "each kind of image is a fact of its own")]
+pub struct Images {
+    /// GIF.
+    pub gif: bool,
+    /// WebP.
+    pub webp: bool,
+    /// HEIC and HEIF.
+    pub heic: bool,
+    /// All others that the format has a place for.
+    pub others: bool,
 }
 
-/// The images that nearly all servers take; others take only the first of these.
-pub(crate) const COMMON_IMAGES: [&str; 5] =
-    ["image/jpeg", "image/jpg", "image/png", "image/gif", "image/webp"];
-
 impl Images {
+    /// PNG and JPEG alone.
+    pub const LEAST: Self = Self { gif: false, webp: false, heic: false, others: false };
+    /// These, GIF and WebP, which are all that most servers take.
+    pub const COMMON: Self = Self { gif: true, webp: true, ..Self::LEAST };
+    /// Any that the format has a place for.
+    pub const ANY: Self = Self { heic: true, others: true, ..Self::COMMON };
+
     /// Returns whether data of this media type are taken. Those of an unknown kind may be.
     pub(crate) fn takes(self, media_type: &str) -> bool {
-        let taken: &[&str] = match self {
-            Self::Any => return true,
-            Self::Never => return false,
-            Self::Common => &COMMON_IMAGES,
-            Self::PngJpeg => &COMMON_IMAGES[..3],
-            Self::PngJpegGif => &COMMON_IMAGES[..4],
-            Self::PngJpegWebp => &["image/jpeg", "image/jpg", "image/png", "image/webp"],
-            Self::Google => {
-                &["image/jpeg", "image/jpg", "image/png", "image/webp", "image/heic", "image/heif"]
-            }
-        };
-        !media_type.starts_with("image/") || taken.contains(&media_type)
+        match media_type {
+            "image/png" | "image/jpeg" | "image/jpg" => true,
+            "image/gif" => self.gif,
+            "image/webp" => self.webp,
+            "image/heic" | "image/heif" => self.heic,
+            other => self.others || !other.starts_with("image/"),
+        }
     }
+}
+
+/// Returns whether this is the media type of an image that nearly all servers take.
+pub(crate) fn is_common_image(media_type: &str) -> bool {
+    media_type.starts_with("image/") && Images::COMMON.takes(media_type)
 }
 
 /// The form of files in OpenAI's format.

@@ -3,8 +3,8 @@
 
 use super::Provider;
 use super::origin::origin_of;
-use super::row::{COMMON_IMAGES, Files, Format, Images, Row};
-use crate::message::{DataUrl, Media, Message, Part, Source, base64, inline, known_type};
+use super::row::{Files, Format, Images, Row, is_common_image};
+use crate::message::{Media, Message, Part, Source, base64, inline, known_type};
 
 /// What a provider is sent for a part of a message.
 pub(crate) enum SentAs {
@@ -83,7 +83,7 @@ pub(crate) fn has_place(part: &Part, in_result: bool, row: &Row) -> bool {
         }
         (Format::Responses, part) => matches!(part, Part::Image(_) | Part::File(_)),
         (Format::Anthropic, Part::Image(_)) => {
-            inline(media).is_none_or(|data| COMMON_IMAGES.contains(&data.media_type))
+            inline(media).is_none_or(|data| is_common_image(data.media_type))
         }
         (Format::Anthropic, Part::File(_)) => inline(media).is_none_or(|data| {
             // A memory keeps no text beside its records: a reference, without data, is none.
@@ -107,8 +107,8 @@ pub(crate) fn audio_format(media: &Media) -> Option<&str> {
 }
 
 fn takes_image(media: &Media, row: &Row) -> bool {
-    let takes_data = |data: DataUrl<'_>| row.images.takes(data.media_type);
-    row.images != Images::Never && inline(media).is_none_or(takes_data)
+    let takes_it = |images: Images| inline(media).is_none_or(|data| images.takes(data.media_type));
+    row.images.is_some_and(takes_it)
 }
 
 /// Returns whether a provider can look where this address leads: at that of a store or a file of

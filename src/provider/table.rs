@@ -46,7 +46,7 @@ pub(super) const COMPATIBLE: Row = Row {
     parses_arguments: true,
     names: true,
     refusals: false,
-    images: Images::Common,
+    images: Some(Images::COMMON),
     addresses: true,
     detail: true,
     audio: true,
@@ -204,7 +204,7 @@ pub(super) const GEMINI: Row = Row {
     names: false,
     signed_calls: true,
     tool_names: ToolNames::Dotted,
-    images: Images::Any,
+    images: Some(Images::ANY),
     detail: false, // from Gemini 3 on it is taken, of a model that is named
     private: PrivateFields::ALL.from(Provider::Vertex),
     // Its guide to images: "a maximum of 3,600 image files per request", and 20 MB for a request
@@ -229,7 +229,7 @@ pub(super) const VERTEX: Row = Row {
 pub(super) const GOOGLE_OPENAI: Row = Row {
     opens: Opens::WithUser,
     blank: Blank::Empty,
-    images: Images::Google,
+    images: Some(Images { gif: false, heic: true, ..Images::COMMON }),
     files: Files::Never, // "Invalid content part type: file"
     signed_calls: true,
     tool_names: ToolNames::Letter,
@@ -278,7 +278,7 @@ pub(super) const DEEPSEEK: Row = Row {
     opens: Opens::WithUser,
     ends: Ends::WithoutAnswer,
     parses_arguments: false,
-    images: Images::Never,
+    images: None,
     audio: false,
     files: Files::Never,
     reasoning: Some(ReasoningField::ReasoningContentAlways),
@@ -316,7 +316,7 @@ pub(super) const XAI: Row = Row {
     parses_arguments: false,
     // Its guide to images: "Maximum image size: 20MiB", "Maximum number of images: No limit",
     // "Supported image file types: jpg/jpeg or png".
-    images: Images::PngJpeg,
+    images: Some(Images::LEAST),
     media: MediaLimits { picture_bytes: Some(sent(20_971_520)), ..MediaLimits::NONE },
     ..named("xai", COMPATIBLE)
 };
@@ -324,7 +324,7 @@ pub(super) const XAI: Row = Row {
 pub(super) const LITELLM: Row = Row {
     reasoning: Some(ReasoningField::ReasoningContent),
     cache_marks: true,
-    images: Images::Any,
+    images: Some(Images::ANY),
     private: PrivateFields::NONE
         .with(CacheControl)
         .with(ProviderSpecificFields)
@@ -341,7 +341,7 @@ pub(super) const OLLAMA: Row = Row {
     ids: Ids::Any,
     names: false,
     tool_names: ToolNames::Any,
-    images: Images::PngJpeg,
+    images: Some(Images::LEAST),
     detail: false,
     forced_calls: false,
     private: PrivateFields::ALL,
@@ -368,6 +368,6 @@ pub(super) const VLLM: Row = Row {
 pub(super) const LLAMA_CPP: Row = Row {
     ends: Ends::WithoutAnswer,
     reasoning: Some(ReasoningField::ReasoningContent),
-    images: Images::PngJpegGif,
+    images: Some(Images { webp: false, ..Images::COMMON }),
     ..named("llama_cpp", VLLM)
 };

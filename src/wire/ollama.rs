@@ -39,8 +39,8 @@
 //!
 //! On the way to the server:
 //! - Custom messages, names, and attributes other than [`ATTRIBUTE`].
-//! - Images by address or file id, those that are not PNG or JPEG (a [row](crate::provider::Images)
-//!   of your own may take WebP), audio, video and files: a text such as
+//! - Images by address or file id, those that are not PNG or JPEG (a server that takes WebP is a
+//!   [row](crate::provider::Row::images) of your own), audio, video and files: a text such as
 //!   `[video: not supported by this format]` replaces them. Arguments that are not a JSON object
 //!   become `{"arguments": ".."}`, with their text. [`strict`](Messages::strict) makes each of
 //!   these an error.

@@ -496,7 +496,7 @@ fn long_messages_are_cut_before_any_is_dropped_where_one_alone_is_too_long() {
 }
 
 counted! {
-    #![cases(40)]
+    #![cases(108)]
 
     /// A budget that had no room for its notice gave up the first message of the question, and sent
     /// older steps in its place; a larger one sent that message, and fewer in all.

@@ -414,12 +414,9 @@ fn no_text_is_slow() {
                     let result = cut.apply(text);
                     let taken = start.elapsed();
                     assert!(count(&result, unit) <= 1000);
-                    taken < Duration::from_millis(500)
+                    taken < Duration::from_millis(200)
                 };
-                assert!(
-                    (0..5).any(|_| timed()),
-                    "{name}: {unit:?} {keep:?} took over half a second"
-                );
+                assert!((0..20).any(|_| timed()), "{name}: {unit:?} {keep:?} took over 200 ms");
             }
         }
         let start = Instant::now();

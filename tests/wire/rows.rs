@@ -6,7 +6,7 @@ use crate::setups::{self, Drawn, prompt_for};
 use crate::validators;
 use crate::wrong::wrong;
 use memory_prompt::message::{AiMessage, AiPart, Detail, Media, Part, Reasoning};
-use memory_prompt::provider::{Blank, Ends, Files, Format, Row};
+use memory_prompt::provider::{Blank, Ends, Files, Format, Images, Row};
 use memory_prompt::record::Snapshot;
 use memory_prompt::report::Reason;
 use memory_prompt::wire::{self, Request};
@@ -337,6 +337,13 @@ fn of_images_a_provider_is_sent_those_that_it_reads() {
         assert_eq!(losses.len(), types.len() - sent.len(), "{provider}: {losses:?}");
         assert_eq!(wrong(provider, &body), [""; 0], "{provider}: {body}");
     }
+    // A row of one's own may say that its server is a newer one.
+    let mut row = Row::like(Provider::Ollama, "newer").unwrap();
+    row.images = Some(Images { webp: true, ..Images::LEAST });
+    let newer: Provider = serde_json::from_value(json!(Provider::custom(row))).unwrap();
+    let seen = Message::user(types.map(|(kind, data)| Part::Image(Media::base64(kind, data))));
+    let body = json!(Request::new(&prompt_for(newer, &[seen])));
+    assert_eq!(body["messages"][0]["images"].as_array().unwrap().len(), 3, "{body}");
     // Ollama's models are shown what another one drew, too.
     let drawn = types.map(|(kind, data)| Part::Image(Media::base64(kind, data)));
     let history = [Message::user("Draw."), AiMessage::from_parts(drawn).into(), Message::user("q")];

@@ -8,7 +8,7 @@ use crate::message::{
     AiPart, Content, EMPTY_MESSAGE, Media, Message, Part, Reasoning, Source, TextPart, ToolMessage,
     plain_id,
 };
-use crate::provider::{Blank, COMMON_IMAGES, Provider};
+use crate::provider::{Blank, Provider, is_common_image};
 use crate::wire::borrowed::{BorrowedValue, Object};
 use crate::wire::common::{
     DataUrl, as_other_part, inline, is_foreign, kept, kept_type, placeholder,
@@ -248,7 +248,7 @@ fn image(media: &Media) -> Option<Object<'_>> {
     let source = match inline(media) {
         Some(DataUrl { media_type, data }) => {
             let written = if media_type == "image/jpg" { "image/jpeg" } else { media_type };
-            COMMON_IMAGES.contains(&media_type).then(|| base64_source(written, data))?
+            is_common_image(media_type).then(|| base64_source(written, data))?
         }
         None => elsewhere(media),
     };
