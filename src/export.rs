@@ -15,7 +15,7 @@
 //! let mut lines = Vec::new(); // or a file
 //! prompt.export(ExportAs::JsonLines).write_to(&mut lines)?;
 //!
-//! // Each line that is read is an append: to a memory of any kind.
+//! // Each line that is read is an append: to an empty memory that keeps times, and slots.
 //! let other = DefaultChatMemory::with_id("ada");
 //! for line in String::from_utf8_lossy(&lines).lines() {
 //!     other.append_with(&mut read_line(line)?)?;
@@ -99,7 +99,7 @@ const PAGE: u64 = 8;
 impl<M: ?Sized> MemoryPrompt<M> {
     /// Returns the conversation on its way out, in this form: see [`export`](crate::export).
     ///
-    /// It holds what the conversation held when it was begun. Of a prompt
+    /// It holds what the conversation held at its first piece. Of a prompt
     /// [with branches](Self::with_branches) it is the current one, or [all](Export::all_branches).
     /// In Markdown and requests each branch is as it is when its part begins.
     pub fn export(&self, form: ExportAs) -> Export<'_, M> {

@@ -61,8 +61,8 @@
 //! | kind | cause |
 //! |---|---|
 //! | [`Refused`](ErrorKind::Refused) | the server answered with an error, or a redirect; with its status and code |
-//! | [`Unanswered`](ErrorKind::Unanswered) | it could not be reached, or nothing came; or [your client](Transport::over) followed a redirect |
-//! | [`Unfinished`](ErrorKind::Unfinished) | the answer broke off or stopped coming |
+//! | [`Unanswered`](ErrorKind::Unanswered) | it could not be reached, or no head of a response came; or [your client](Transport::over) followed a redirect |
+//! | [`Unfinished`](ErrorKind::Unfinished) | the answer broke off, stopped coming, or never began behind its head |
 //! | [`Codec`](ErrorKind::Codec) | the response is not an answer: not JSON, or a web page |
 //! | [`Invalid`](ErrorKind::Invalid) | the request can't be written, or the prompt is for another provider |
 //!
@@ -352,8 +352,9 @@ impl Transport {
         self.changed()
     }
 
-    /// Sets how long the first byte of an answer may take after the request was sent; 5 minutes
-    /// unless set, since a model that thinks, or does not stream, takes its time.
+    /// Sets how long the head of a response may take after the request was sent, and after the head
+    /// the first byte of the answer; 5 minutes each unless set, since a model that thinks, or does
+    /// not stream, takes its time.
     #[must_use]
     pub fn first_byte_timeout(mut self, timeout: Duration) -> Self {
         self.first_byte = timeout;

@@ -139,8 +139,8 @@ impl Content {
 /// A message keeps its time and position: where the oldest ones were evicted,
 /// [`ChatMemoryStore::restore`](crate::ChatMemoryStore::restore) begins the conversation there. A
 /// line that tells of a branch is an append of nothing, for the slot of branches has a line too. So
-/// the lines of [all branches](super::Export::all_branches) go to a plain memory, of which a prompt
-/// with branches is made then. What lies between stores is moved better by
+/// the lines of [all branches](super::Export::all_branches) go to the memory itself, of which a
+/// prompt with branches is made then. What lies between stores is moved better by
 /// [`copy_to`](crate::ChatMemoryStoreExt::copy_to), which keeps the life of the conversation: of
 /// one that is read in from lines, a turn that waits goes on behind all that was said.
 ///

@@ -50,8 +50,10 @@ use crate::summary;
 /// ```
 ///
 /// `evict` forgets what stands before the message of this position in the conversation, of all
-/// branches; `clear` clears all of them. Slots whose names begin with `branch:` are its own, and
-/// can't be written through it.
+/// branches; `clear` clears all of them. The slot `prompt:branches` and those whose names begin
+/// with `branch:` are its own: it does not list them, and an append that writes one is
+/// [`ErrorKind::Invalid`]. Put a memory that evicts inside a view and not around it, since no
+/// branches can be made of a view that is inside another memory.
 #[derive(Debug)]
 pub struct BranchView<M: ?Sized = dyn ChatMemory> {
     memory: Arc<M>,

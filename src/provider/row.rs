@@ -94,6 +94,7 @@ pub struct Row {
     ///
     /// let mut row = Row::like(Provider::Anthropic.model("claude-opus-4-8"), "claude-4-8")?;
     /// row.late_system = true;
+    /// row.private = row.private.from(Provider::Anthropic); // the answers of the same server
     /// let history = Snapshot::from_messages([
     ///     Message::user("hi"),
     ///     Message::system("Answer in French."),
@@ -120,7 +121,7 @@ pub struct Row {
     /// text like others.
     #[serde(default)]
     pub refusals: bool,
-    /// The images that a user may send; `None` if the models read text alone.
+    /// The images that it takes; `None`, in JSON `null`, if the models read text alone.
     #[serde(default = "common_images")]
     pub images: Option<Images>,
     /// True if the models look at media at any public address.
@@ -192,10 +193,10 @@ pub struct Row {
     /// and the stream always are.
     #[serde(default)]
     pub in_url: InUrl,
-    /// True if a server of OpenAI's format takes cache marks: `cache_control` if
+    /// True if a server of one of OpenAI's formats takes cache marks: `cache_control` in chat if
     /// [`private`](Self::private) lists it and no `prompt_cache_breakpoint`, else that. If false,
-    /// several texts of an answer or a result without other fields are joined into one string,
-    /// since many servers take no list there.
+    /// several texts of an answer or a result in chat without other fields are joined into one
+    /// string, since many servers take no list there.
     #[serde(default)]
     pub cache_marks: bool,
     /// True if the server compacts a long conversation by itself: an answer of it or its family
@@ -210,6 +211,11 @@ pub struct Row {
 
 impl Row {
     /// Returns another provider's row under a new name, to be changed.
+    ///
+    /// It is another provider then: what an answer of the old one holds for that alone, such as
+    /// signed reasoning, is sent to it only if [`private`](Self::private) says that it takes these
+    /// [from](PrivateFields::from) the old one, and file ids of the old one are not. Rules of
+    /// addresses that are Vertex AI's alone go by its name.
     ///
     /// # Errors
     ///
@@ -326,8 +332,9 @@ impl Blank {
 pub enum Ids {
     /// Any id.
     Any,
-    /// Any id, which is not written: a result answers by its name and its place. Only Gemini's
-    /// format can do without.
+    /// Any id, and in Gemini's format none is written: a result answers by its name and its place.
+    /// In other formats this is [`Any`](Self::Any).
+    #[doc(alias = "None")]
     Unwritten,
     /// Not empty, and distinct within one message.
     #[default]
@@ -414,10 +421,13 @@ impl ToolNames {
     }
 }
 
-/// The images that a user may send as data, besides PNG and JPEG. One at an address is looked at by
-/// the provider alone.
+/// The images that a server takes as data, from users and tools, besides PNG and JPEG. One at an
+/// address is looked at by the server alone. A format may have no place for a kind all the same:
+/// Anthropic's has none for HEIC, Gemini's none for GIF.
+///
+/// As JSON, kinds that are not named are not taken: `{"webp": true}` is PNG, JPEG and WebP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 #[expect(clippy::struct_excessive_bools, reason = "each kind of image is a fact of its own")]
 pub struct Images {
     /// GIF.
@@ -432,6 +442,7 @@ pub struct Images {
 
 impl Images {
     /// PNG and JPEG alone.
+    #[doc(alias = "PNG_AND_JPEG")]
     pub const LEAST: Self = Self { gif: false, webp: false, heic: false, others: false };
     /// These, GIF and WebP, which are all that most servers take.
     pub const COMMON: Self = Self { gif: true, webp: true, ..Self::LEAST };

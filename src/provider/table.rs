@@ -116,6 +116,7 @@ pub(super) const RESPONSES: Row = Row {
     ends_in_reasoning: false,
     ids: Ids::DistinctAtMost64,
     parses_arguments: false,
+    cache_marks: true,
     names: false,
     any_root: false,
     // "You can drop items that came before the most recent compaction item."

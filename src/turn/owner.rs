@@ -390,7 +390,9 @@ impl Turn {
     }
 
     /// Adds a message of the user to the running turn. The model reads it at the next possible
-    /// place: with the results of the calls that run, or instead of the end.
+    /// place: with the results of the calls that run, or instead of the end. If the turn is
+    /// interrupted before, or its rounds are used up, the message is stored with it, unless nothing
+    /// of it is.
     ///
     /// # Errors
     ///

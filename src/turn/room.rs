@@ -58,7 +58,7 @@ pub(super) fn room_for_answer(limits: &Limits) -> usize {
     if limits.batch == usize::MAX { 0 } else { (limits.batch / 8).min(MOST_ROOM) }
 }
 
-/// The most bytes of a [`size`] that are not those of the message in a list.
+/// The most bytes that a [`size`] has more than the same message has in a list of messages.
 pub(super) const ENVELOPE: usize = 20;
 
 const MOST_ROOM: usize = 64 * 1024;

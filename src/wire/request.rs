@@ -128,7 +128,9 @@ macro_rules! viewed {
                 $do
             }
             Format::Responses => {
-                let $view = $request.on_terms($request.input()).cached($request.cache);
+                let $view = $request.on_terms($request.input());
+                let cache = $request.cache.filter(|_| $view.terms.row.cache_marks);
+                let $view = $view.cached(cache);
                 $do
             }
             Format::Anthropic => {
@@ -209,8 +211,12 @@ impl<'a> Request<'a> {
 
     /// Puts a cache mark on the [cacheable boundary](Prompt::cacheable); for Anthropic, OpenRouter
     /// and `LiteLLM` one before the newest answer too, unless the application sets marks of its
-    /// own; and for Anthropic one after tools and system message. Providers without marks, or that
-    /// cache without them, get none.
+    /// own. For Anthropic there is one more, on the system text, or without one on the last tool:
+    /// of the four that a request may have, two are left for the application.
+    ///
+    /// Providers without marks, or that cache without them, get none. OpenAI gets one whatever the
+    /// model: ask for it only of a model with explicit caching. A row of your own says by
+    /// [`cache_marks`](crate::provider::Row::cache_marks) whether its server gets one.
     #[must_use]
     pub fn cache_prefix(mut self) -> Self {
         self.cache = Some(Cache::Short);

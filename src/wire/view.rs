@@ -213,8 +213,7 @@ impl<F: Marks> View<'_, F> {
     /// - Anthropic looks 20 blocks back from a `cache_control`, so the last block before the newest
     ///   answer has one too: the request before this one ended there. A request may have four
     ///   marks; an application sets its own with a `cache_control` under `anthropic` in the `extra`
-    ///   of a part, and there is only one of this crate's in the messages then. Who writes tools
-    ///   and system by hand leaves two marks free.
+    ///   of a part, and there is only one of this crate's in the messages then.
     #[must_use]
     pub fn cache_prefix(self) -> Self {
         self.cached(Some(Cache::Short))

@@ -384,3 +384,36 @@ fn a_late_system_message_keeps_its_place_where_sides_alternate() {
         assert_eq!(prompt.to_messages(), history, "{}", prompt.report());
     }
 }
+
+/// A server of one's own with the format of Responses was sent OpenAI's cache mark in any case.
+#[test]
+fn a_row_decides_whether_a_cache_mark_is_sent() {
+    for like in [Provider::OpenAi, Provider::OpenAiResponses] {
+        let mut row = Row::like(like, "our-own").unwrap();
+        row.cache_marks = false;
+        for (provider, marks) in [(like, 1), (Provider::custom(row), 0)] {
+            let prompt = prompt_for(provider, &[Message::user("Hi."), Message::ai("Hello.")]);
+            let body = json!(Request::new(&prompt).model("m").cache_prefix()).to_string();
+            assert_eq!(
+                body.matches("prompt_cache_breakpoint").count(),
+                marks,
+                "{provider}: {body}"
+            );
+        }
+    }
+}
+
+/// A kind of image that nobody knows was passed over in a row's JSON.
+#[test]
+fn images_of_a_row_are_named_rightly() {
+    let row = json!({"name": "own", "format": "openai", "images": {"webp": true}});
+    let read = |row: &Value| serde_json::from_value::<Row>(row.clone());
+    assert_eq!(read(&row).unwrap().images, Some(Images { webp: true, ..Images::LEAST }));
+    let mut typo = row.clone();
+    typo["images"] = json!({"wepb": true});
+    assert!(read(&typo).unwrap_err().to_string().contains("wepb"));
+    typo.as_object_mut().unwrap().remove("images");
+    assert_eq!(read(&typo).unwrap().images, Some(Images::COMMON));
+    typo["images"] = Value::Null;
+    assert_eq!(read(&typo).unwrap().images, None);
+}

@@ -23,7 +23,8 @@ macro_rules! evicting {
             ///   without incarnations it is noticed only if the end or the beginning moved back.
             /// - It may append to this memory on the thread that it is called on: what that pushes
             ///   out waits for the next append. A callback that appends through another thread each
-            ///   time never ends. It can't evict from this memory.
+            ///   time never ends. If it evicts from this memory, that is an
+            ///   [`ErrorKind::Storage`](crate::ErrorKind::Storage).
             /// - It is not called for what [`evict`](ChatMemory::evict) or
             ///   [`clear`](ChatMemory::clear) forgets.
             #[must_use]
