@@ -42,11 +42,12 @@ impl Turn {
         self.state.repeatable = names(&tools, Tool::is_repeatable);
         self.state.needs_approval = names(&tools, Tool::needs_approval);
         self.tools = tools;
+        self.state.hold_calls();
     }
 
     /// Uses the tools of the prompt if the turn has none of its own: the model is offered them, so
     /// their calls are held for approval too. A deserialised turn that had other tools waits for
-    /// those.
+    /// the approval of both.
     pub(super) fn take_tools(&mut self, tools: &Arc<[Tool]>) {
         let State { repeatable, needs_approval, .. } = &self.state;
         let had_none = repeatable.is_empty() && needs_approval.is_empty();
@@ -54,6 +55,9 @@ impl Turn {
             && *needs_approval == names(tools, Tool::needs_approval);
         if had_none || had_these {
             self.set_tools(Arc::clone(tools));
+        } else {
+            self.state.needs_approval.extend(names(tools, Tool::needs_approval));
+            self.state.hold_calls();
         }
     }
 

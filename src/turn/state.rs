@@ -279,11 +279,7 @@ impl State {
     }
 
     pub(super) fn answered(&mut self, answer: AiMessage, usage: Usage, stop: Option<Stop>) {
-        let state = |call: &ToolCall| {
-            let needs_approval = self.needs_approval.contains(&call.name);
-            if needs_approval { CallState::Unapproved } else { CallState::New }
-        };
-        let calls: Vec<_> = answer.tool_calls().map(state).collect();
+        let calls = vec![CallState::New; answer.tool_calls().count()];
         if self.doing == Doing::Paused {
             self.messages.pop(); // the answer continues it
         }
@@ -295,6 +291,7 @@ impl State {
             Some(Stop::Paused) => Doing::Paused,
             _ => Doing::Asking,
         };
+        self.hold_calls();
         if stop == Some(Stop::Broken) {
             self.end(Ended::Interrupted, "Not run: the answer broke off.");
         } else if self.doing != Doing::Asking {
@@ -306,6 +303,16 @@ impl State {
             self.rounds += 1;
         } else if self.steers.is_empty() {
             self.doing = Doing::Ending(Ended::Answered);
+        }
+    }
+
+    /// Holds the calls that need approval and have not begun.
+    pub(super) fn hold_calls(&mut self) {
+        let new = self.open_in(|it| it == CallState::New).into_iter();
+        let held = new.filter(|(_, call)| self.needs_approval.contains(&call.name));
+        for place in held.map(|(place, _)| place).collect::<Vec<_>>() {
+            self.set(place, CallState::Unapproved);
+            self.outdate();
         }
     }
 

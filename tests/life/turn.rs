@@ -1114,6 +1114,42 @@ fn a_turn_holds_calls_of_the_prompts_tools_for_approval() {
     assert!(call(&mut copy(&other), &prompt)[0].needs_approval());
 }
 
+/// A process died in `book`, and the next one offered `refund` too, which needs approval. The turn
+/// that it adopted paid without: it held what the first process had to hold.
+#[test]
+fn an_adopted_turn_holds_what_the_tools_of_its_prompt_need_now() {
+    let pay = || Tool::new("pay", "Pays.").needing_approval();
+    let book = || Tool::new("book", "Books.");
+    let refund = Tool::new("refund", "Pays back.").needing_approval();
+    let mut first = MemoryPrompt::new(DefaultChatMemory::new()).tools([pay(), book()]);
+    let mut turn = first.turn(Message::user("Book it!"));
+    ask(&mut turn, &first);
+    turn.answer(calls([("c1", "book")])).unwrap();
+    call(&mut turn, &first);
+    let second = first.tools([pay(), book(), refund]);
+    let mut turn = second.adopt(&second.unfinished().unwrap().remove(0)).unwrap();
+    call(&mut turn, &second);
+    turn.result("c1", Ok("Booked.")).unwrap();
+    assert_eq!(ask(&mut turn, &second).prompt().tools().len(), 3);
+    turn.answer(calls([("c2", "refund")])).unwrap();
+    assert!(call(&mut turn, &second)[0].needs_approval());
+}
+
+/// A turn was kept behind an answer that pays, and the next version of the program wanted approval
+/// for that. It paid without.
+#[test]
+fn a_call_that_has_not_begun_waits_if_its_tool_needs_approval_now() {
+    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
+    let pay = Tool::new("pay", "Pays.");
+    let mut turn = wants(prompt.turn("Pay!").tools([pay.clone()]), &prompt, [("c1", "pay")]);
+    let mut kept = copy(&turn).tools([pay.needing_approval()]);
+    assert!(call(&mut kept, &prompt)[0].needs_approval());
+    // What runs already can't wait any more.
+    assert!(!call(&mut turn, &prompt)[0].needs_approval());
+    let mut turn = turn.tools([Tool::new("pay", "Pays.").needing_approval()]);
+    assert!(!call(&mut turn, &prompt)[0].needs_approval());
+}
+
 /// Whichever read of the first prompt fails, the next attempt is sent what is pinned.
 #[test]
 fn a_read_that_fails_loses_no_pin() {
