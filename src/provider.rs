@@ -1,17 +1,7 @@
 //! Providers as data: one row each.
 //!
-//! # Adding a provider
-//!
-//! 1. Find out what it refuses and which fields it takes back: from its reference, its clients,
-//!    public reports of its errors, recorded traffic. Note the source of each fact.
-//! 2. Write its row in `provider/table.rs`, as the differences from a similar provider, and add its
-//!    variant here: in [`Provider`] and in the list `named!`.
-//! 3. Teach the strict checkers of `tests/provider` what it refuses, from an outside view: write it
-//!    in `validators.rs`, call that in `wrong.rs`, and name it in `PROVIDERS`. The laws of
-//!    `tests/wire/provider_rules.rs` then hold for it.
-//! 4. Put one of its answers, and the request that follows, into `tests/wire/golden`.
-//!
-//! A server that only one application uses needs none of this: see [`Provider::custom`].
+//! CONTRIBUTING.md says how a provider is added. A server that only one application uses needs none
+//! of this: see [`Provider::custom`].
 
 mod definition;
 mod hosted;

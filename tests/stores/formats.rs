@@ -164,7 +164,8 @@ fn every_file_reads_as_it_always_did() {
     }
 }
 
-/// The form in which turns are written now; the files before it are of earlier ones.
+/// The form in which turns are written now; the file before it is of an earlier one. `3.json` is a
+/// turn that may be stored already, in the same form.
 const NEWEST_TURN: &str = "turns/2.json";
 
 /// A turn that booked a room and waits for the approval of a payment, as its owner keeps it.
