@@ -297,7 +297,7 @@ impl State {
         } else if self.doing != Doing::Asking {
             if self.rounds >= self.most_rounds {
                 let most = self.most_rounds;
-                let why = format!("Not run: a turn has at most {most} rounds of calls.");
+                let why = format!("Not run: the limit of rounds of calls in a turn is {most}.");
                 return self.end(Ended::Rounds, &why);
             }
             self.rounds += 1;

@@ -415,7 +415,7 @@ fn a_limit_of_rounds_closes_the_turn() {
         }
     }
     assert_eq!(done(&mut turn, &prompt).ended, Ended::Rounds);
-    assert_eq!(texts(&*memory)[6], "Not run: a turn has at most 2 rounds of calls.");
+    assert_eq!(texts(&*memory)[6], "Not run: the limit of rounds of calls in a turn is 2.");
 }
 
 #[derive(Debug, serde::Deserialize)]

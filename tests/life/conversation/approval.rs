@@ -598,7 +598,7 @@ fn steered(is_async: bool, act: Act) -> Vec<String> {
     texts(&memory)
 }
 
-const NO_MORE: &str = "Not run: a turn has at most 1 rounds of calls.";
+const NO_MORE: &str = "Not run: the limit of rounds of calls in a turn is 1.";
 
 /// A user added something, and then the answer broke off, the rounds were used up, the user stopped
 /// it or the model failed: what they had added was taken, and stored nowhere.
