@@ -397,8 +397,8 @@ impl Snapshot {
         {
             return Ok(());
         }
-        let what = format!("a snapshot up to {} has positions behind it, or twice", self.end);
-        Err(Error::invalid("read", what))
+        let what = "has a position behind its end, twice, or out of order";
+        Err(Error::invalid("read", format!("a snapshot that ends at {} {what}", self.end)))
     }
 
     /// Returns the position of the record at this place; for a place after the last record, the
