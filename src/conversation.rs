@@ -404,7 +404,7 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
     }
 
     /// Refuses to change what is current while a turn runs, unless this waits for its end.
-    fn must_rest(&self) -> Result<()> {
+    fn fail_while_a_turn_runs(&self) -> Result<()> {
         let runs = self.steers.lock().iter().any(|it| it.strong_count() > 0);
         if runs && self.settings.when_busy != WhenBusy::Wait { Err(busy_error()) } else { Ok(()) }
     }
@@ -514,7 +514,7 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         reply: Result<Reply, ModelError>,
     ) -> Result<()> {
         let keep = self.settings.on_interrupt;
-        let forgets = keep == OnInterrupt::Forget && !turn.has_happened();
+        let forgets = keep == OnInterrupt::Forget && !turn.may_have_acted();
         match reply {
             // A blocking model may have answered all the same.
             _ if asking.is_stopped() && (forgets || reply.is_err()) => steers.then(turn, |turn| {
@@ -631,8 +631,9 @@ impl Drop for KeptTurn<'_> {
     }
 }
 
-/// A turn that only its conversation has, and the temporaries that it was lent. If it is given up,
-/// these go back, and what its tools have returned is stored once another owner has ended it.
+/// A turn that no caller holds, with the temporaries of the conversation that were moved into it.
+/// If the turn is given up before the model has answered, they go back to the conversation; results
+/// of its tools are stored once another owner has ended it.
 struct LentTurn<'a, M: ?Sized + MemoryKind> {
     turn: Turn,
     lent: Vec<Message>,

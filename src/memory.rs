@@ -25,7 +25,7 @@ pub(crate) use append::{LentBatch, forgotten, must_not_refer, unsupported};
 #[cfg(feature = "async")]
 pub use asynchronous::{AsyncChatMemory, AsyncChatMemoryExt, AsyncPages, BoxFuture};
 #[cfg(feature = "async")]
-pub(crate) use asynchronous::{plain_by_with, share_async};
+pub(crate) use asynchronous::{append_and_read_by_the_larger_forms, share_async};
 pub use default::DefaultChatMemory;
 pub use ext::{ChatMemoryExt, Pages};
 pub(crate) use forward::{forward, share};

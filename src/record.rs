@@ -106,18 +106,18 @@ impl<'a> Record<'a> {
 
     /// Returns whether this is the record of that identity: the same one, not an equal one.
     pub(crate) fn is(&self, identity: &RecordIdentity) -> bool {
-        let (cells, place) = self.lies();
+        let (cells, place) = self.location();
         identity.place == place && std::ptr::addr_eq(identity.cells.as_ptr(), Arc::as_ptr(cells))
     }
 
     /// Returns the identity of this record, which keeps nothing in memory.
     pub(crate) fn identity(self) -> RecordIdentity {
-        let (cells, place) = self.lies();
+        let (cells, place) = self.location();
         RecordIdentity { cells: Arc::downgrade(cells), place }
     }
 
     /// Returns its cells, and its place in them.
-    fn lies(&self) -> (&'a Cells, usize) {
+    fn location(&self) -> (&'a Cells, usize) {
         (&self.run.cells, self.run.from + places(self.position - self.run.position))
     }
 }
@@ -452,7 +452,7 @@ fn fit_together(rows: &[(u64, SystemTime, Message)]) -> usize {
     fits.count().max(1)
 }
 
-/// Returns a number of records in memory, from a difference of positions.
+/// Returns a difference of positions as a number of records; the largest one if it does not fit.
 pub(crate) fn places(positions: u64) -> usize {
     usize::try_from(positions).unwrap_or(usize::MAX)
 }
@@ -463,7 +463,8 @@ pub(crate) fn millis(at: SystemTime) -> u64 {
     since.as_secs().saturating_mul(1000).saturating_add(u64::from(since.subsec_millis()))
 }
 
-/// Returns this time; that of 1970, which counts as unknown, if the system has no such time.
+/// Returns the time so many milliseconds after 1970; 1970 itself, which means unknown, if the
+/// system can't represent it.
 pub(crate) fn time_of(millis: u64) -> SystemTime {
     UNIX_EPOCH.checked_add(Duration::from_millis(millis)).unwrap_or(UNIX_EPOCH)
 }

@@ -12,7 +12,8 @@ use tokio::task::JoinHandle;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{
-    Append, Appended, AsyncChatMemory, BoxFuture, ChatMemory, Limits, MemoryId, Read, plain_by_with,
+    Append, Appended, AsyncChatMemory, BoxFuture, ChatMemory, Limits, MemoryId, Read,
+    append_and_read_by_the_larger_forms,
 };
 use crate::record::{Incarnation, Slot, SlotVersion, Snapshot};
 use crate::store::given_up::CancelSource;
@@ -207,7 +208,7 @@ impl<M: ChatMemory + 'static> AsyncChatMemory for ToAsync<M> {
     fn id(&self) -> &MemoryId {
         self.inner.id()
     }
-    plain_by_with!();
+    append_and_read_by_the_larger_forms!();
     fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>> {
         self.change("evict", self.scope(), move |memory| memory.evict(before))
     }

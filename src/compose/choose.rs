@@ -92,7 +92,7 @@ pub(super) struct MessageRoom {
 }
 
 impl MessageRoom {
-    /// Returns the room of a unit that was taken, since it is left out for another reason.
+    /// Gives back the room of a unit that had been taken and is left out for another reason.
     pub(super) fn put_back(&mut self, unit: &Unit, matches: &Matches<'_>) {
         self.taken -= unit.members(matches);
     }
@@ -347,15 +347,15 @@ impl<'a> Choosing<'a, '_> {
         }
         self.owed = self.question_before(have, &[])?;
         if self.room.is_budget() {
-            self.part_as_window()?;
+            self.cut_question_to_window()?;
         }
         let is_whole = self.owed.iter().all(|place| is_sent(&self.choice, *place));
         if is_whole { Ok(()) } else { self.fill(&[]) }
     }
 
-    /// Drops the older messages of the question that the window would not send even if the budget
-    /// had room.
-    fn part_as_window(&mut self) -> Result<()> {
+    /// Drops the older messages of the question that the window would leave out even with an
+    /// unlimited budget.
+    fn cut_question_to_window(&mut self) -> Result<()> {
         let [first, .., last] = *self.owed else { return Ok(()) };
         let (records, matches) = (&self.snapshot.records, &self.choice.matches);
         let mut room = self.composer.message_room(self.extras);
@@ -437,7 +437,7 @@ impl<'a> Choosing<'a, '_> {
         let asked = first(Message::begins_turn);
         let (Some(asked), Some(opens)) = (asked, first(Message::is_user)) else { return };
         let pinned = &self.extras.pinned;
-        // A group whose late result came behind the first question belongs to that turn's news.
+        // A group whose late result stands behind the first question is part of that turn.
         let is_older = |unit: &Unit| unit.head < opens && unit.newest < asked;
         let rest =
             self.sent_units().filter(|unit| is_older(unit) && !unit.is_pinned(records, pinned));

@@ -68,7 +68,7 @@ pub fn an_unreadable_system_message_is_an_error_until_it_is_replaced<F: DamageFi
     let memory = instructed(fixture, 0..2);
     fixture.damage(ID, None, b"noise");
     assert_eq!(memory.read(None, 2).unwrap_err().kind(), ErrorKind::Codec);
-    memory.told("Be kind.").holds_under(Some("Be kind."), 0..2);
+    memory.instructs("Be kind.").holds_under(Some("Be kind."), 0..2);
 }
 
 /// A record that refers to media which are not there, or of another size than they have, can't be

@@ -110,7 +110,7 @@ pub fn an_append_of_nothing_is_not_remembered<F: Fixture>(fixture: &F) {
 pub fn a_repetition_undoes_nothing<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     let system = || Append::new([Message::system("Be brief.")]).with_id("system");
-    memory.appends(system(), 0..0).told("Be kind.").repeats(system(), 0..0);
+    memory.appends(system(), 0..0).instructs("Be kind.").repeats(system(), 0..0);
     memory.holds_under(Some("Be kind."), 0..0);
 
     let slot = || setting("a", "old").with_id("slot");
@@ -155,7 +155,7 @@ pub fn hostile_ids_are_appends_of_their_own<F: Fixture>(fixture: &F) {
 /// A text that can't be an id is refused, and nothing is changed.
 pub fn what_is_no_id_is_refused<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
-    for id in no_names() {
+    for id in invalid_names() {
         assert_eq!(memory.refused(&under(&id, 0..1)).kind(), ErrorKind::Invalid, "{id:?}");
     }
     memory.holds(0..0);

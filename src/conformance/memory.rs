@@ -231,7 +231,7 @@ pub fn pages_repeat_and_skip_nothing_while_others_append<F: Fixture>(fixture: &F
 pub fn what_was_read_stays_what_it_was<F: Fixture>(fixture: &F) {
     let memory = instructed(fixture, 0..10);
     let held = memory.read(None, 5).unwrap();
-    memory.says(10..20).evicts(12, 12).clears().told("Be kind.");
+    memory.says(10..20).evicts(12, 12).clears().instructs("Be kind.");
     assert_eq!(rows(&held.records), numbers(5..10));
     assert_eq!(held.system.as_deref(), Some(&Message::system("Be brief.")));
 }
@@ -254,7 +254,7 @@ pub fn evicting_forgets_what_is_before<F: Fixture>(fixture: &F) {
 pub fn clearing_forgets_everything<F: Fixture>(fixture: &F) {
     let memory = instructed(fixture, 0..10);
     memory.clears().holds_under(None, 10..10).clears().holds_under(None, 10..10);
-    memory.told("Be kind.").says(10..12).holds_under(Some("Be kind."), 10..12);
+    memory.instructs("Be kind.").says(10..12).holds_under(Some("Be kind."), 10..12);
 }
 
 /// The time of append is kept to the millisecond.
@@ -273,7 +273,7 @@ pub fn times_of_append_are_kept<F: Fixture>(fixture: &F) {
             let again = times(&memory.read(Some(2), 2).unwrap().records);
             assert_eq!(again, first, "{round}");
         }
-        memory.says(2 + round..3 + round).told(&round.to_string());
+        memory.says(2 + round..3 + round).instructs(&round.to_string());
     }
     let all = times(&memory.all().unwrap());
     assert!(all.is_sorted(), "{all:?}");
@@ -435,7 +435,7 @@ pub fn hostile_text_comes_back_as_it_was<F: Fixture>(fixture: &F) {
     memory.add_all(messages.clone()).unwrap();
     assert!(memory.all().unwrap().messages().eq(messages.iter().chain(&messages)));
     for text in texts {
-        memory.told(&text);
+        memory.instructs(&text);
         assert_eq!(memory.system().unwrap().as_deref(), Some(&Message::system(text)));
     }
 }

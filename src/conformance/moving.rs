@@ -170,7 +170,7 @@ pub fn info_tells_where_a_conversation_stands<F: StoreFixture>(fixture: &F) {
     assert!(told.incarnation.is_some() && told.incarnation == memory.whole().incarnation);
     memory.clears();
     stands(&*store, ID, 10..10);
-    store.memory("system".into()).unwrap().told("Be brief.");
+    store.memory("system".into()).unwrap().instructs("Be brief.");
     stands(&*store, "system", 0..0);
     store.delete(&ID.into()).unwrap();
     assert!(info(&*store, ID).is_none());
@@ -371,7 +371,7 @@ pub fn a_copy_keeps_everything<F: StoreFixture>(fixture: &F) {
         let memory = from.memory(format!("copied {c}").into()).unwrap();
         let append = importing(0..n).set_slot("a", c.to_string(), Any);
         memory.appends(append.set_slot("b", [0, 255], Any), 0..n);
-        memory.told(&format!("Be {c}.")).evicts(n / 3, n / 3);
+        memory.instructs(&format!("Be {c}.")).evicts(n / 3, n / 3);
         memory.done(Append::closing(n, long_ago(n)));
     }
     create(&*from, ["left out"]);

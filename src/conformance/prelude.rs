@@ -71,7 +71,7 @@ pub(super) fn hostile_names() -> Vec<String> {
 }
 
 /// Returns texts that can be neither append ids nor slot names.
-pub(super) fn no_names() -> Vec<String> {
+pub(super) fn invalid_names() -> Vec<String> {
     let names = ["", "\0", "a\0", "a\nb", "\u{7f}", "\u{85}"].map(str::to_owned);
     names.into_iter().chain(["x".repeat(257), "é".repeat(129)]).collect()
 }
@@ -170,7 +170,7 @@ pub(super) fn holding<F: Fixture>(fixture: &F, range: Range<u64>) -> Memory {
 
 /// Returns the same conversation as [`holding`], begun with the system message "Be brief.".
 pub(super) fn instructed<F: Fixture>(fixture: &F, range: Range<u64>) -> Memory {
-    fixture.memory(ID).told("Be brief.");
+    fixture.memory(ID).instructs("Be brief.");
     holding(fixture, range)
 }
 
@@ -188,7 +188,8 @@ pub(super) fn create(store: &dyn ChatMemoryStore, ids: impl IntoIterator<Item: I
     }
 }
 
-/// What the laws do with a memory and find in it. What can go on returns the memory.
+/// Steps and checks of the laws. Each panics if the memory is wrong, and most return the memory, to
+/// be chained.
 pub(super) trait Scene: ChatMemory {
     /// Appends the messages with these numbers.
     #[track_caller]
@@ -199,7 +200,7 @@ pub(super) trait Scene: ChatMemory {
 
     /// Appends a system message.
     #[track_caller]
-    fn told(&self, text: &str) -> &Self {
+    fn instructs(&self, text: &str) -> &Self {
         self.add(Message::system(text)).expect("an append should succeed");
         self
     }

@@ -262,7 +262,7 @@ pub fn a_slot_holds_any_bytes<F: Fixture>(fixture: &F) {
 /// An invalid change is refused, and nothing is changed.
 pub fn what_is_no_slot_is_refused<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
-    for name in no_names().into_iter().chain(["system".to_owned()]) {
+    for name in invalid_names().into_iter().chain(["system".to_owned()]) {
         let fine = || appending(0..1).set_slot("fine", "x", Any);
         for change in [fine().set_slot(&name, "x", Any), fine().remove_slot(&name, Any)] {
             assert_eq!(memory.refused(&change).kind(), ErrorKind::Invalid, "{name:?}");
@@ -364,7 +364,7 @@ pub fn an_incarnation_lasts_until_a_clear<F: Fixture>(fixture: &F) {
         let life = memory.whole().incarnation;
         assert!(life.is_some() && !lives.contains(&life), "a clear begins another one");
         still(life, "at once");
-        memory.says(next..next + 2).told("Be brief.").writes("a", "x");
+        memory.says(next..next + 2).instructs("Be brief.").writes("a", "x");
         still(life, "after appends");
         memory.evict(next + 1).unwrap();
         still(life, "after an eviction");

@@ -32,7 +32,7 @@ pub fn a_memory_is_created_by_its_first_append<F: StoreFixture>(fixture: &F) {
     memory.says(0..1);
     assert_eq!(ids(&*store, 10), [ID.into()]);
     // A system message alone is a conversation too.
-    store.memory("system".into()).unwrap().told("Be brief.");
+    store.memory("system".into()).unwrap().instructs("Be brief.");
     assert_eq!(ids(&*store, 10).len(), 2);
 }
 
@@ -46,8 +46,8 @@ pub fn two_memories_for_one_id_are_one_conversation<F: StoreFixture>(fixture: &F
     one.holds(0..4);
     // One handle may change what the other has read already.
     two.says(4..6);
-    one.holds(0..6).told("Be brief.");
-    two.holds_under(Some("Be brief."), 0..6).told("Be kind.");
+    one.holds(0..6).instructs("Be brief.");
+    two.holds_under(Some("Be brief."), 0..6).instructs("Be kind.");
     one.holds_under(Some("Be kind."), 0..6);
     two.evicts(2, 2);
     one.holds(2..6);
@@ -136,7 +136,7 @@ pub fn deleting_forgets_the_conversation_and_no_other<F: StoreFixture>(fixture: 
     let store = fixture.store();
     let memory = |name: &str| store.memory(name.into()).unwrap();
     for name in ["a", "a:b", "a:b:c", "ab"] {
-        memory(name).told(name).says(0..5);
+        memory(name).instructs(name).says(0..5);
     }
     let deleted = ["a:b", "a:b", "nobody"].map(|name| store.delete(&name.into()).unwrap());
     assert_eq!(deleted, [true, false, false]);
@@ -149,7 +149,7 @@ pub fn deleting_forgets_the_conversation_and_no_other<F: StoreFixture>(fixture: 
 /// Memories of a deleted conversation stay usable: the next append begins a new one at 0.
 pub fn a_deleted_conversation_begins_anew_at_0<F: StoreFixture>(fixture: &F) {
     let (store, memory) = opened(fixture);
-    memory.told("Be brief.").says(0..5);
+    memory.instructs("Be brief.").says(0..5);
     store.delete(&ID.into()).unwrap();
     memory.holds_under(None, 0..0);
     assert!(ids(&*store, 10).is_empty());
@@ -169,7 +169,7 @@ pub fn a_purge_deletes_what_is_inactive_and_no_other<F: StoreFixture>(fixture: &
     memory("old and spoken to").says(0..1);
     let then = later::<F>();
     memory("old and new").says(3..4);
-    memory("old and spoken to").told("Be brief.");
+    memory("old and spoken to").instructs("Be brief.");
     memory("new").says(0..1);
     memory("old and read").all().unwrap();
     memory("old and read").append(&mut Vec::new(), None).unwrap();

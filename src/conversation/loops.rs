@@ -183,7 +183,7 @@ macro_rules! over {
             /// [waits](super::WhenBusy::Wait); as `regenerate` of
             /// [`MemoryPrompt`](crate::MemoryPrompt); and as [`say`](Self::say).
             pub $($async)* fn regenerate(&self) -> Result<Done> {
-                self.must_rest()?;
+                self.fail_while_a_turn_runs()?;
                 self.answer(Begin::Regenerate, |_| {})$($now)*
             }
 
@@ -200,7 +200,7 @@ macro_rules! over {
             /// As [`regenerate`](Self::regenerate), and as `edit` of
             /// [`MemoryPrompt`](crate::MemoryPrompt).
             pub $($async)* fn edit(&self, position: u64, question: impl Into<Turn>) -> Result<Done> {
-                self.must_rest()?;
+                self.fail_while_a_turn_runs()?;
                 let question = Box::new(question.into());
                 self.answer(Begin::Edit(position, question), |_| {})$($now)*
             }
@@ -241,7 +241,7 @@ macro_rules! over {
                     return Err(Error::invalid("act", "there is no question"));
                 }
                 if matches!(action, Action::Edit(..) | Action::Regenerate) {
-                    self.must_rest()?;
+                    self.fail_while_a_turn_runs()?;
                 }
                 match action {
                     Action::Say(text) => return Ok(Some(text.into())),
@@ -262,7 +262,7 @@ macro_rules! over {
             /// [`Busy`](crate::ErrorKind::Busy) while a turn runs, unless the conversation
             /// [waits](super::WhenBusy::Wait), here and below; and those of the view.
             pub $($async)* fn undo(&self) -> Result<Option<u64>> {
-                self.must_rest()?;
+                self.fail_while_a_turn_runs()?;
                 let _held = self.enter()$($now)*?;
                 self.prompt.undo()$($now)*
             }
@@ -274,7 +274,7 @@ macro_rules! over {
             ///
             /// As [`undo`](Self::undo).
             pub $($async)* fn redo(&self) -> Result<Option<u64>> {
-                self.must_rest()?;
+                self.fail_while_a_turn_runs()?;
                 let _held = self.enter()$($now)*?;
                 self.prompt.redo()$($now)*
             }
@@ -286,7 +286,7 @@ macro_rules! over {
             ///
             /// As [`undo`](Self::undo).
             pub $($async)* fn switch(&self, to: impl Into<Incarnation> + Send) -> Result<Option<u64>> {
-                self.must_rest()?;
+                self.fail_while_a_turn_runs()?;
                 let _held = self.enter()$($now)*?;
                 self.prompt.switch(to)$($now)*
             }

@@ -16,7 +16,7 @@ use crate::memory::{
     Append, Appended, ChatMemory, Fork, LentBatch, Limits, MemoryId, On, Read, share, unsupported,
 };
 #[cfg(feature = "async")]
-use crate::memory::{AsyncChatMemory, BoxFuture, plain_by_with, share_async};
+use crate::memory::{AsyncChatMemory, BoxFuture, append_and_read_by_the_larger_forms, share_async};
 use crate::message::Message;
 use crate::pins::around;
 use crate::record::{Incarnation, Slot, SlotVersion, Snapshot};
@@ -94,9 +94,9 @@ impl<M: ?Sized> BranchView<M> {
         self
     }
 
-    /// Returns where the branch stands that the first read has shown; `None` if it stands elsewhere
-    /// than was known, and is to be read again.
-    fn stands(
+    /// Returns the state of the branch by the first read; `None` if the branches differ from those
+    /// that are known, so that it has to be read again.
+    fn standing_of(
         &self,
         known: &Standing,
         asked: Option<On>,
@@ -123,7 +123,7 @@ impl<M: ?Sized> BranchView<M> {
         Ok(Some(at))
     }
 
-    /// Takes what came of a change, and goes on to look at what is current now; returns what it is
+    /// Remembers the branches as this change left them, and returns the append with its positions
     /// on the branch.
     fn changed_by(&self, writing: Writing, mut appended: Appended, at: &Standing) -> Appended {
         if let Some(mut document) = writing.document {
@@ -142,7 +142,7 @@ impl<M: ?Sized> BranchView<M> {
 /// The number of newest messages among which late results are looked for before the first branch.
 const TAIL: usize = 256;
 
-/// The most times that something is begun again since others have changed something meanwhile.
+/// How often a read or a change is tried again because another writer was faster.
 const TRIES: u32 = 4096;
 
 /// Refuses branches over a memory that can't keep them.
@@ -333,8 +333,8 @@ macro_rules! over {
                 Ok(appended.version.map(|_| appended.positions.start)) // of the slot of branches
             }
 
-            /// Makes a change, again where others were faster. One of what is current is told where
-            /// they have changed the branches.
+            /// Makes a change, and tries again if another writer was faster. Any change but an
+            /// append fails with `SlotConflict` if the branches themselves have changed.
             $($async)* fn write(&self, change: &Change<'_>) -> Result<Appended> {
                 check(&self.memory.limits())?;
                 let (mut read, id, mut met) = (change.read(), Incarnation::random(), None);
@@ -371,9 +371,9 @@ macro_rules! over {
                 Err(others_change_all_the_time())
             }
 
-            /// Before the first branch is made, notes which of the newest results came late: what a
-            /// branch leaves may hold that of a call which it shares. Returns false if others have
-            /// spoken since this was read.
+            /// Before the first branch is made, notes the late results among the newest messages: a
+            /// result that only the old branch holds may answer a call that both share. Returns
+            /// false if others have appended or cleared since `at` was read.
             $($async)* fn note_late(&self, at: &mut Standing) -> Result<bool> {
                 let tail = self.memory.read_with(&Read::newest(TAIL).references())$($now)*?;
                 let records = tail.records.iter().map(|it| (it.position(), it.message()));
@@ -381,7 +381,7 @@ macro_rules! over {
                 Ok((tail.end, tail.incarnation) == (at.end, at.document.incarnation))
             }
 
-            /// Reads a branch; of a memory that keeps none what it holds.
+            /// Reads a branch; if the memory can't keep branches, what it holds.
             $($async)* fn seen(&self, read: &Read) -> Result<(Snapshot, Standing)> {
                 if check(&self.memory.limits()).is_err() {
                     let all = self.memory.read_with(read)$($now)*?;
@@ -392,7 +392,7 @@ macro_rules! over {
                     let known = Arc::clone(&self.shared.lock().known);
                     let known = Standing::new(known, read.branch, FAR);
                     let first = self.memory.read_with(&known.first_read(read))$($now)*?;
-                    let Some(mut at) = self.stands(&known, read.branch, &first)? else { continue };
+                    let Some(mut at) = self.standing_of(&known, read.branch, &first)? else { continue };
                     if at.is_alone() {
                         return Ok((first, at)); // all is as it is
                     }
@@ -531,7 +531,7 @@ impl AsyncChatMemory for BranchView<dyn AsyncChatMemory> {
         self.memory.id()
     }
 
-    plain_by_with!();
+    append_and_read_by_the_larger_forms!();
 
     fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>> {
         Box::pin(self.evict_on(before))

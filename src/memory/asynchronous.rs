@@ -190,7 +190,7 @@ pub trait AsyncChatMemory: Debug + Send + Sync {
 }
 
 /// The methods `append` and `read` of a memory, made of its `append_with` and `read_with`.
-macro_rules! plain_by_with {
+macro_rules! append_and_read_by_the_larger_forms {
     () => {
         fn append<'a>(
             &'a self,
@@ -207,7 +207,7 @@ macro_rules! plain_by_with {
         }
     };
 }
-pub(crate) use plain_by_with;
+pub(crate) use append_and_read_by_the_larger_forms;
 
 forward! {
     AsyncChatMemory for

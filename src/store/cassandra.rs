@@ -178,7 +178,8 @@ use super::payloads::{Encoding, Payloads};
 use super::{AsyncChatMemoryStore, Figures, Info, check_prefix, exists};
 use crate::error::{Error, Result};
 use crate::memory::{
-    Append, Appended, AsyncChatMemory, BoxFuture, Limits, MemoryId, Read, plain_by_with,
+    Append, Appended, AsyncChatMemory, BoxFuture, Limits, MemoryId, Read,
+    append_and_read_by_the_larger_forms,
 };
 use crate::record::{Incarnation, SlotVersion, Snapshot, millis, time_of};
 use append::Batch;
@@ -416,7 +417,7 @@ impl AsyncChatMemory for CassandraMemory {
         &self.id
     }
 
-    plain_by_with!();
+    append_and_read_by_the_larger_forms!();
 
     fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>> {
         self.shared.watched("evict", async move {

@@ -195,7 +195,8 @@ pub use deadpool_postgres as driver;
 use super::{AsyncChatMemoryStore, Figures, Info};
 use crate::error::Result;
 use crate::memory::{
-    Append, Appended, AsyncChatMemory, BoxFuture, Limits, MemoryId, Read, plain_by_with,
+    Append, Appended, AsyncChatMemory, BoxFuture, Limits, MemoryId, Read,
+    append_and_read_by_the_larger_forms,
 };
 use crate::record::{Incarnation, Slot, SlotVersion, Snapshot};
 use ask::Query;
@@ -359,7 +360,7 @@ impl AsyncChatMemory for PostgresMemory {
         &self.id
     }
 
-    plain_by_with!();
+    append_and_read_by_the_larger_forms!();
 
     fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>> {
         self.connections.watched("evict", forget::evict(&self.connections, &self.id, before))

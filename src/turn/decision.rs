@@ -4,7 +4,7 @@
 use super::Turn;
 use super::late::Stored;
 use super::over::AnyMemory;
-use super::state::{CallState, Seen, append_id, calls_among, is_true, slot_of, was_not_run};
+use super::state::{CallState, Seen, append_id, calls_among, is_from_tool, slot_of, was_not_run};
 use super::unfinished::{Unfinished, Waiting, turns};
 use crate::error::{Decided, Error, ErrorKind, Result};
 use crate::memory::{Append, Appended, On, Read};
@@ -63,7 +63,7 @@ fn came_of(messages: &[Message], waiting: &Waiting) -> Decided {
         None => Decided::Gone,
         Some(None) => Decided::Approved,
         Some(Some((_, result))) if was_not_run(result) => Decided::Refused,
-        Some(Some((_, result))) if is_true(result) => Decided::Ran,
+        Some(Some((_, result))) if is_from_tool(result) => Decided::Ran,
         Some(Some(_)) => Decided::OutcomeUnknown,
     }
 }

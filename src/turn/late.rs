@@ -3,7 +3,7 @@
 use super::Turn;
 use super::call::{Call, ToolError, result_of};
 use super::over::AnyMemory;
-use super::state::{Seen, calls_among, is_true};
+use super::state::{Seen, calls_among, is_from_tool};
 use crate::error::Error;
 use crate::memory::{Append, On, Read, check_name};
 use crate::message::{Content, Message, ToolCall, ToolMessage};
@@ -18,7 +18,7 @@ impl Turn {
         let mut calls = calls_among(&state.messages);
         calls.sort_by_key(|it| it.result.map(|(at, _)| at)); // as they came
         let unwritten = calls.into_iter().filter_map(|made| {
-            let (_, result) = made.result.filter(|(at, it)| *at >= known && is_true(it))?;
+            let (_, result) = made.result.filter(|(at, it)| *at >= known && is_from_tool(it))?;
             Some(LateCall {
                 made: made.call.clone(),
                 tag: state.call_tag_at(made.at, made.place),
@@ -69,7 +69,7 @@ impl LateCall {
         let said = |it: &ToolMessage| (it.content().clone(), it.is_error());
         let is_own = || self.result.as_ref().is_some_and(|own| said(own) == said(result));
         self.made.is_answered_by(result)
-            && is_true(result)
+            && is_from_tool(result)
             && is_of_call
             && (self.is_repeatable || is_own())
     }

@@ -180,7 +180,7 @@ impl Turn {
         let Some(other) = other else { return Err(busy_error(None)) };
         self.must_be_asked_by(other.messages().first())?;
         let waiting = other.waiting();
-        if waiting.is_empty() || self.state.has_happened() || other.runs() {
+        if waiting.is_empty() || self.state.may_have_acted() || other.runs() {
             return Err(busy_error(other.since()));
         }
         self.waiting = waiting;
@@ -247,7 +247,7 @@ impl Turn {
         let answer = messages.last().and_then(Message::as_ai);
         if is_whole && answer.is_some_and(|answer| !answer.has_tool_calls()) {
             self.look = Look::Ended(Some(newest.clone()), Some(messages));
-        } else if self.state.has_happened() || self.is_over() || !self.state.is_request {
+        } else if self.state.may_have_acted() || self.is_over() || !self.state.is_request {
             // Also if this is a copy of a turn that was ended.
             self.look = Look::Ended(Some(newest.clone()), None);
         } else if is_whole {

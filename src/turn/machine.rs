@@ -332,7 +332,7 @@ impl Turn {
     pub(crate) fn remains(&self, why: Option<ErrorKind>) -> Remains {
         let may_be_written = self.state.written != Written::Not;
         let is_forgetting = self.state.doing == Doing::Forgetting;
-        let is_nothing = !may_be_written && self.state.commits == 0 && !self.state.has_happened();
+        let is_nothing = !may_be_written && self.state.commits == 0 && !self.state.may_have_acted();
         match why {
             Some(ErrorKind::Busy { .. }) => Remains::Unfinished, // another request of its id
             Some(ErrorKind::Forgotten) if is_nothing => Remains::Nothing,

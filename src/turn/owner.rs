@@ -175,9 +175,9 @@ impl Turn {
         self.state.temporaries
     }
 
-    /// Returns whether a call has run, or may have, that is not repeatable.
-    pub(crate) fn has_happened(&self) -> bool {
-        self.state.has_happened()
+    /// Returns whether a tool that is not repeatable may have run.
+    pub(crate) fn may_have_acted(&self) -> bool {
+        self.state.may_have_acted()
     }
 
     /// Returns true if nothing is left but to store it.
@@ -422,7 +422,7 @@ impl Turn {
             return;
         }
         self.state.outdate();
-        if keep == OnInterrupt::Forget && !self.state.has_happened() {
+        if keep == OnInterrupt::Forget && !self.state.may_have_acted() {
             self.state.doing = Doing::Forgetting;
         } else {
             self.state.end(Ended::Interrupted, NOT_RUN);
@@ -485,8 +485,8 @@ impl Turn {
         self.excess_beside(behind, &Message::Ai(answer.clone()), (behind, &calls), 0)
     }
 
-    /// Says why the memory can't take this message with the first messages of the turn, the
-    /// closings of these calls of the message at this place, and this much room.
+    /// Says why these do not fit into the memory together: the first messages of the turn, this
+    /// message, the closings of these calls of the message at this place, and this much room.
     fn excess_beside(
         &mut self,
         first: usize,

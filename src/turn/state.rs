@@ -82,8 +82,8 @@ pub(super) enum Written {
     /// A write was sent, and its outcome is unknown. Before it the slot had this.
     InDoubt(Option<Held>),
     Held(Held),
-    /// Others may have written the slot or removed it, another owner or a person who decides: the
-    /// slot is looked at before anything else. Before that it had this.
+    /// The slot may have changed: another owner or a person who decides may have written or removed
+    /// it. It is read before anything else; `Held` is what it held before.
     Lost(Option<Held>),
 }
 
@@ -453,7 +453,7 @@ impl State {
     }
 
     /// Returns whether a tool that is not repeatable may have run.
-    pub(super) fn has_happened(&self) -> bool {
+    pub(super) fn may_have_acted(&self) -> bool {
         let mut results = self.messages.iter().skip(1).filter_map(Message::as_tool);
         let has_run =
             |it: &ToolMessage| !was_not_run(it) && !self.repeatable.contains(it.tool_name());
@@ -540,8 +540,8 @@ pub(super) fn was_not_run(result: &ToolMessage) -> bool {
     result.attributes().contains_key(NOT_RUN_MARK)
 }
 
-/// Returns true if this is the true result of its call, as far as its owner knows.
-pub(super) fn is_true(result: &ToolMessage) -> bool {
+/// Returns whether a tool gave this result, as far as its owner knows.
+pub(super) fn is_from_tool(result: &ToolMessage) -> bool {
     !(was_not_run(result) || result.is_stand_in() && result.is_error())
 }
 

@@ -9,7 +9,7 @@ use super::Turn;
 use super::late::Stored;
 use super::over::AnyMemory;
 use super::state::{
-    CallState, MadeCall, PREFIX, State, VERSION, calls_among, is_true, was_not_run,
+    CallState, MadeCall, PREFIX, State, VERSION, calls_among, is_from_tool, was_not_run,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Limits, Read};
@@ -93,7 +93,7 @@ impl Unfinished {
             if !is_begun && !needs_approval {
                 return None;
             }
-            Some(UnfinishedCall::of(call, result.filter(|it| is_true(it)), needs_approval))
+            Some(UnfinishedCall::of(call, result.filter(|it| is_from_tool(it)), needs_approval))
         });
         calls.collect()
     }
@@ -268,7 +268,7 @@ pub(super) fn stored_by_others(
     let told = matches.results().filter(|(call, _)| !is_repeatable(call));
     let lines = told.filter_map(|(call, result)| {
         let result = result.and_then(|place| stored.messages[place].as_tool());
-        let call = UnfinishedCall::of(call, result.filter(|it| is_true(it)), false);
+        let call = UnfinishedCall::of(call, result.filter(|it| is_from_tool(it)), false);
         (!result.is_some_and(was_not_run)).then(|| call.line())
     });
     let lost = stored.has_gaps.then(|| "- perhaps others, which are stored no more".to_owned());

@@ -9,11 +9,11 @@ use crate::message::{Attributes, Content, Part};
 
 /// A place in a document, and what was being done there.
 ///
-/// The way to it is short, and is copied with it: if nothing is wrong it allocates nothing.
+/// The path to it is short, and is copied with it: if nothing is wrong it allocates nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct At {
     operation: &'static str,
-    way: [Step; LONGEST_WAY],
+    path: [Step; LONGEST_PATH],
     steps: usize,
 }
 
@@ -23,18 +23,18 @@ enum Step {
     Index(usize),
 }
 
-/// The most steps to a place: the formats have no more, and each one makes a copy dearer. Of what
-/// a provider nests deeper, an error names the beginning of the way.
-const LONGEST_WAY: usize = 9;
+/// The longest path that an error names; beyond it the path is cut. The formats have no more steps,
+/// and each one makes a copy dearer.
+const LONGEST_PATH: usize = 9;
 
 impl At {
     /// The top of a document. The operation reads like `read openai answer`.
     pub(crate) fn top(operation: &'static str) -> Self {
-        Self { operation, way: [Step::Index(0); LONGEST_WAY], steps: 0 }
+        Self { operation, path: [Step::Index(0); LONGEST_PATH], steps: 0 }
     }
 
-    /// A field that this crate knows: a name that only the document knows is as much of a text as
-    /// any other, and stands in no error.
+    /// Goes on to a field of this name. Only names that this crate knows come here: a name of the
+    /// document is somebody's text, which no error quotes.
     pub(crate) fn key(self, key: &'static str) -> Self {
         self.step(Step::Key(key))
     }
@@ -44,7 +44,7 @@ impl At {
     }
 
     fn step(mut self, step: Step) -> Self {
-        if let Some(next) = self.way.get_mut(self.steps) {
+        if let Some(next) = self.path.get_mut(self.steps) {
             *next = step;
             self.steps += 1;
         }
@@ -78,7 +78,7 @@ impl At {
 
 impl fmt::Display for At {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, step) in self.way.iter().take(self.steps).enumerate() {
+        for (i, step) in self.path.iter().take(self.steps).enumerate() {
             match step {
                 Step::Key(key) if i == 0 => f.write_str(key)?,
                 Step::Key(key) => write!(f, ".{key}")?,
@@ -119,7 +119,7 @@ impl Fields {
         self.map.insert(key.to_owned(), value.into());
     }
 
-    /// Leaves the fields of these names.
+    /// Keeps only the fields with a wanted name.
     pub(crate) fn retain(&mut self, is_wanted: impl Fn(&str) -> bool) {
         self.map.retain(|key, _| is_wanted(key));
     }
@@ -169,7 +169,7 @@ impl Fields {
         }
     }
 
-    /// A place in a list.
+    /// Reads an index: a whole number from 0 on.
     pub(crate) fn index(&mut self, key: &'static str) -> Result<Option<u64>> {
         let Some(index) = self.take(key) else { return Ok(None) };
         let wrong = || self.at.key(key).error(expected("an index", &index));

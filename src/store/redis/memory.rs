@@ -13,7 +13,8 @@ use super::wanted::Wanted;
 use super::{Shared, parse, unexpected};
 use crate::error::Result;
 use crate::memory::{
-    Append, Appended, AsyncChatMemory, BoxFuture, Limits, MemoryId, Read, plain_by_with,
+    Append, Appended, AsyncChatMemory, BoxFuture, Limits, MemoryId, Read,
+    append_and_read_by_the_larger_forms,
 };
 use crate::message::Sha256;
 use crate::record::{Incarnation, SlotVersion, Snapshot};
@@ -104,7 +105,7 @@ impl AsyncChatMemory for RedisMemory {
         &self.id
     }
 
-    plain_by_with!();
+    append_and_read_by_the_larger_forms!();
 
     fn evict(&self, before: u64) -> BoxFuture<'_, Result<u64>> {
         self.shared.link.watch.operation("evict", async move {
