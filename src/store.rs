@@ -30,7 +30,9 @@
 //! events `done`, `failed` (with the `kind` of the error), `dropped`, `retry` (with the `reason`),
 //! `reconnect` and `lost race`. **No text is logged**: no message, no slot, no error text; and no
 //! id, since ids may identify people. To find a conversation in the log, open a span of your own
-//! around your calls.
+//! around your calls. The drivers log by themselves: keep the target `tokio_postgres` at `info`,
+//! since at `debug` it logs the values of each statement, messages included, and `scylla` at
+//! `debug`, since its spans at `trace` have the id.
 //!
 //! # A store and its memories
 //!

@@ -146,7 +146,10 @@
 //! head, and are meant for maintenance jobs. Ids are in the order of their hashes, so a prefix
 //! saves nothing, and its first id takes as long as all of them: 20,000 heads took 2.7 s on one
 //! node with two busy cores. Deleted data are tombstones for `gc_grace_seconds` (ten days), which
-//! reading the newest messages never meets.
+//! reading the newest messages never meets. A walk does: if it passes more deleted conversations
+//! in a row than a third of the server's `tombstone_failure_threshold` (100,000), it fails until
+//! these are old enough. Where so many go within ten days, raise that threshold, or set a shorter
+//! `gc_grace_seconds` for the table and repair it as often.
 
 mod append;
 mod ask;

@@ -10,8 +10,12 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Expected, Limits, MemoryId, Read};
 use crate::record::{SlotVersion, Snapshot, places};
 
-/// How many records are read and written at once.
-const PAGE: u64 = 64;
+/// How many records are read and written at once: at first, and at most.
+const PAGES: (u64, u64) = (8, 64);
+
+/// The size of records from which on fewer are read at once: those that hold pictures are many
+/// times as large as those that hold texts.
+const HEAVY: usize = 1 << 20;
 
 /// The progress of a copy.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -32,13 +36,15 @@ pub(super) struct Transfer {
     pub(super) head: Snapshot,
     info: Info,
     at: u64,
+    /// How many records are read next.
+    page: u64,
     limits: Limits,
 }
 
 impl Transfer {
     pub(super) fn new(id: MemoryId, head: Snapshot, info: Info, limits: Limits) -> Self {
         let at = head.start;
-        Self { id, head, info, at, limits }
+        Self { id, head, info, at, page: PAGES.0, limits }
     }
 
     pub(super) fn first(slots: Vec<(String, SlotVersion)>) -> Read {
@@ -47,7 +53,7 @@ impl Transfer {
 
     /// Returns the positions of the next records, and their number, if any are left.
     pub(super) fn next(&self) -> Option<(Range<u64>, usize)> {
-        let past = self.at.saturating_add(PAGE).min(self.head.end);
+        let past = self.at.saturating_add(self.page).min(self.head.end);
         (self.at < past).then(|| (self.at..past, places(past - self.at)))
     }
 
@@ -82,6 +88,8 @@ impl Transfer {
         if page.records.len() != places(wanted.end - wanted.start) {
             return Err(self.stopped("records of it were evicted meanwhile"));
         }
+        let bytes: usize = page.records.iter().map(|it| it.message().heap_bytes()).sum();
+        self.page = if bytes > HEAVY { (self.page / 4).max(1) } else { PAGES.1.min(self.page * 2) };
         self.at = wanted.end;
         Ok(appends)
     }
@@ -192,6 +200,27 @@ mod tests {
             let names = appends.iter().flat_map(|append| &append.slots).map(|slot| &*slot.name);
             assert!(names.eq(transfer.head.slots().iter().map(Slot::name)));
         }
+    }
+
+    /// A page held 64 records with all their pictures, twice: a store of scanned documents could not
+    /// be copied in a gigabyte.
+    #[test]
+    fn few_pictures_are_held_at_once() {
+        let mut transfer = transfer(0, 0, usize::MAX);
+        transfer.head.end = 1_000;
+        let mut pages = |bytes: usize| {
+            let pages = (0..5).map(|_| {
+                let (wanted, n) = transfer.next().unwrap();
+                let said = (0..n).map(|_| Message::user("x".repeat(bytes)));
+                let mut page = Snapshot::from_messages(said);
+                page.incarnation = transfer.head.incarnation;
+                transfer.page(&wanted, &page).unwrap();
+                n
+            });
+            pages.collect::<Vec<_>>()
+        };
+        assert_eq!(pages(100), [8, 16, 32, 64, 64]);
+        assert_eq!(pages(2 << 20), [64, 16, 4, 1, 1]);
     }
 
     #[test]

@@ -132,6 +132,7 @@
 //!
 //! A batch, including its slots, may have 512 MiB, which is what a server takes in one piece unless
 //! its `proto-max-bulk-len` says otherwise; larger batches are refused before anything is sent.
+//! Before Redis 7 a server also takes at most a million values in one: import in smaller batches.
 //! Positions go up to 2⁵².
 //!
 //! With 64 callers on one connection, a turn of one append and one read takes three times as long

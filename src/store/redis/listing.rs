@@ -26,12 +26,16 @@ impl Shared {
     ) -> Result<Vec<MemoryId>> {
         let mut found = Vec::new();
         let mut after = after.cloned();
+        let mut some = n.min(AT_ONCE);
         while found.len() < n {
-            let page = self.page(prefix, after.as_ref(), (n - found.len()).min(AT_ONCE)).await?;
+            let page = self.page(prefix, after.as_ref(), some).await?;
             let Some(last) = page.last().cloned() else { break };
             after = Some(last);
             found.extend(self.that_exist(page).await?);
+            // Many may have expired.
+            some = AT_ONCE.min(some * 2);
         }
+        found.truncate(n);
         Ok(found)
     }
 

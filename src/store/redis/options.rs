@@ -70,7 +70,8 @@ setters! {
     pub fn prefix(prefix: impl Into<String>) => prefix = prefix.into();
 
     /// Sets how long after its last append a conversation expires, as if it were deleted then.
-    /// Unless set, it never expires.
+    /// Unless set, it never expires. Its id stays on the server until later appends or
+    /// [`purge_inactive`](crate::store::AsyncChatMemoryStore::purge_inactive) take it away.
     ///
     /// The last append decides: after an append through a store without a TTL, the conversation
     /// does not expire.
