@@ -311,7 +311,7 @@ impl Error {
     /// | 400 | `Invalid`: the request is invalid; `Provider`: its provider refuses what it says |
     /// | 409 | `Conflict`, `SlotConflict`, `Forgotten`, `Exists`: reload the page |
     /// | 409 | `Busy`, `Adopted`, `Decided`: it is being done, or was done, elsewhere |
-    /// | 413 | `Budget`: the question is too large |
+    /// | 413 | `Budget`: the question is too large, or what the tools of its turn returned |
     /// | 502 | `Model`, `Codec`, `Refused` unless retryable |
     /// | 503 | `Refused` if retryable, `Storage`, `Unacknowledged` |
     /// | 504 | `Unanswered`, `Unfinished`: the model took too long, or its answer broke off |

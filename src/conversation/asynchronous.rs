@@ -111,7 +111,8 @@ impl Conversation<dyn AsyncChatMemory> {
 
     /// Lets a call that took too long go on, as a task of the executor. When its result comes, even
     /// after the conversation was dropped, it is appended behind the turn, and later prompts show
-    /// it in place of the stand-in. While 32 such calls go on, no other call is run, and the model
+    /// it in place of the stand-in. (If the turn still waits for a person then, and the
+    /// conversation was dropped, the result is lost.) While 32 such calls go on, no other call is run, and the model
     /// reads that.
     ///
     /// ```

@@ -82,7 +82,8 @@ macro_rules! over {
             /// no longer [knows](crate::memory::Limits::ids) its id.
             ///
             /// The texts of its ai messages, in a row, are what a conversation has
-            /// [streamed](crate::Conversation::stream) of it. How it ended is not stored: it is
+            /// [streamed](crate::Conversation::stream) of it; of a request that came again behind a
+            /// failure, what was said from then on. How it ended is not stored: it is
             /// [`Ended::Adopted`]. Messages that were evicted since are missing.
             ///
             /// ```
