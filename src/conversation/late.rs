@@ -106,8 +106,8 @@ const MOST_KEPT: usize = 256;
 const MOST_RUNNING: usize = 32;
 
 /// The text of the event for a result that is given up.
-const LOST: &str = "a late result is lost: too many wait, the memory refuses it, or the \
-                    conversation was dropped";
+const LOST: &str = "a late result is lost: too many wait, the memory refuses it, its task was \
+                    dropped, or the conversation was";
 
 /// A turn that runs: its late results wait until this is dropped.
 pub(super) struct Runs {
@@ -166,14 +166,29 @@ impl<M: ?Sized + MemoryKind> Late<M> {
             span,
             runs_again: AtomicBool::new(runs_again),
         };
+        self.lose(|all| {
+            all.push(Arc::new(overdue));
+            let too_many = all.len().saturating_sub(MOST_KEPT);
+            all.drain(..too_many).collect()
+        });
+    }
+
+    /// Loses the result of a tool that was dropped before its end.
+    #[cfg(feature = "async")]
+    pub(super) fn give_up(&self, comes: &Arc<Pending>) {
+        self.list.lock().alive.retain(|it| !Arc::ptr_eq(it, comes));
+        self.lose(|all| all.extract_if(.., |it| Arc::ptr_eq(&it.comes, comes)).collect());
+        self.tell();
+    }
+
+    /// Counts and reports the results that this takes from the list.
+    fn lose(&self, take: impl FnOnce(&mut Vec<Arc<Overdue<M>>>) -> Vec<Arc<Overdue<M>>>) {
         let mut list = self.list.lock();
-        list.overdue.push(Arc::new(overdue));
-        let too_many = list.overdue.len().saturating_sub(MOST_KEPT);
-        list.lost += too_many;
-        let oldest: Vec<_> = list.overdue.drain(..too_many).collect();
+        let gone = take(&mut list.overdue);
+        list.lost += gone.len();
         drop(list); // before the loss is reported
-        for gone in oldest {
-            gone.span.warn(LOST);
+        for it in gone {
+            it.span.warn(LOST);
         }
     }
 

@@ -158,6 +158,45 @@ fn no_more_than_32_tasks_go_on() {
     assert_eq!(texts(&memory).iter().filter(|it| *it == "paid").count(), 32);
 }
 
+/// A service limited the time of the tasks in which payments went on, and its executor dropped
+/// them. They counted as running for ever: after 32 of them no call was run any more, each `finish`
+/// waited all of its time, and what was still to come was pushed out by what could not come.
+#[test]
+fn a_task_that_is_dropped_runs_no_longer() {
+    for is_begun in [false, true] {
+        let calls: Vec<_> = (0..32).map(|n| ToolCall::new(format!("c{n}"), "pay", "{}")).collect();
+        let model = Scripted::new().says(Message::ai_calls(calls)).says("Well.");
+        let model = model.calls("pay", json!({})).says("Well, again.");
+        let (memory, talk, may_end, tasks) = talk(model);
+        say(&talk, "Pay.");
+        let mut dropped = std::mem::take(&mut *tasks.lock().unwrap());
+        assert_eq!(dropped.len(), 32);
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        if is_begun {
+            let mut context = Context::from_waker(Waker::noop());
+            for task in &mut dropped {
+                assert!(task.as_mut().poll(&mut context).is_pending());
+            }
+        }
+        {
+            let mut finish = Box::pin(talk.finish(Duration::from_secs(1)));
+            let mut context = Context::from_waker(&waker);
+            assert!(finish.as_mut().poll(&mut context).is_pending());
+            drop(dropped);
+            assert!(woken.times() > 0, "whoever waits is woken");
+            assert_eq!(polled(finish, ALL), Some(32), "each is lost");
+        }
+        assert_eq!(polled(talk.finish(Duration::from_secs(1)), 1), Some(0), "and counted once");
+
+        say(&talk, "Pay again.");
+        may_end.store(true, Ordering::Relaxed);
+        run(&tasks);
+        assert_eq!(finish(&talk), 0);
+        assert_eq!(texts(&memory).last().unwrap(), "paid");
+    }
+}
+
 /// Counts how often somebody was woken.
 #[derive(Default)]
 pub(crate) struct Woken(AtomicUsize);
