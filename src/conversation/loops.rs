@@ -395,7 +395,8 @@ macro_rules! over {
 
             /// Goes on with a turn until it is done: one that was
             /// [adopted](crate::MemoryPrompt::adopt), or one that the caller wants to keep if this
-            /// fails or its future is dropped.
+            /// fails or its future is dropped. A turn that has not begun takes the
+            /// [temporaries](Self::add_temporary) that wait, and keeps them.
             ///
             /// A tool that ran when the future was dropped was stopped halfway. Its outcome is
             /// unknown: the next run says so to the model and does not run the tool again, unless
@@ -412,6 +413,7 @@ macro_rules! over {
             ) -> Result<Done> {
                 self.settings.watch.turn().$in_span(Span::tell_turn, $($work)* {
                     let _held = self.enter()$($now)*?;
+                    turn.take_temporaries(&mut self.temporaries.lock());
                     let (runs, steers) = (self.late.runs(turn, true), self.open_steers(turn));
                     let kept = KeptTurn { turn, steers };
                     let (turn, steers) = (&mut *kept.turn, &*kept.steers);
