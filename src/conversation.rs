@@ -259,8 +259,9 @@ impl Stopper {
     /// Stops all turns that run now. What was said is kept and marked, or dropped: see
     /// [`Conversation::on_interrupt`].
     ///
-    /// A blocking model ends when it [tells](Asking::tell) its next piece or has answered. An async
-    /// model ends immediately: its future is dropped. A running tool is waited for up to its time
+    /// A blocking model ends when it [tells](Asking::tell) its next piece or has answered, and a
+    /// blocking approver is waited for. An async model or approver ends immediately: its future is
+    /// dropped. A running tool is waited for up to its time
     /// limit, and its result is kept; no other tool is started.
     pub fn stop(&self) {
         self.0.stop();

@@ -189,6 +189,12 @@ impl Conversation<dyn AsyncChatMemory> {
         self.settings.watch.model(asking).run_async(Span::tell_reply, reply).await
     }
 
+    /// Asks for the approval of a call, until a stop comes.
+    pub(super) async fn approval(&self, call: &Call, before: u64) -> Approval {
+        let Some(approver) = &self.approver else { return Approval::Later };
+        self.stops.unless(before, approver(call)).await.unwrap_or(Approval::Later)
+    }
+
     /// Begins a call, which runs while it is awaited.
     pub(super) fn begin_call(&self, call: Call, handler: Arc<Handler>) -> Running<'_> {
         Box::pin(self.run_one(call, handler))

@@ -528,10 +528,11 @@ macro_rules! over {
                     if self.is_stopped(before) {
                         return Ok(false);
                     }
-                    let approval = match &self.approver {
-                        Some(approver) => approver(call)$($now)*,
-                        None => Approval::Later,
-                    };
+                    let approval = self.approval(call, before)$($now)*;
+                    // It may have been stopped while the approver was asked.
+                    if approval == Approval::Later && self.is_stopped(before) {
+                        return Ok(false);
+                    }
                     is_parked &= is_left_open(turn, call, approval)?;
                 }
                 Ok(is_parked)

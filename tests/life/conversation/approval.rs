@@ -1,13 +1,15 @@
 //! People and the calls that wait for them: one decision, one call.
 
-use std::future::ready;
+use std::future::{pending, ready};
 use std::sync::atomic::AtomicBool;
+use std::task::{Context, Waker};
 
 use memory_prompt::error::Decided;
 use memory_prompt::turn::{Done, OnConflict, Waiting};
 
 use super::either::{BOTH, Either, Own, paying};
 use super::faults::{Slow, polled};
+use super::late_async::Woken;
 use super::*;
 use crate::turn::copy;
 
@@ -713,4 +715,44 @@ fn a_parked_turn_of_which_nothing_has_run_is_forgotten() {
         assert_eq!((done.ended, done.positions), (Ended::Interrupted, 0..0));
         assert!(texts(&memory).is_empty() && memory.slots().unwrap().is_empty());
     }
+}
+
+/// A user stopped the answer while somebody was asked about a payment, who wanted to decide later.
+/// The turn waited for the person all the same, and the stop was forgotten.
+#[test]
+fn a_stop_while_somebody_is_asked_is_not_forgotten() {
+    for (is_async, calls) in BOTH.into_iter().flat_map(|it| [(it, 1), (it, 2)]) {
+        let (memory, paid, conversation) = paying(is_async, Scripted::new().says(pays(calls)));
+        let own = Own::default();
+        let stops = own.clone();
+        let own = own.set(conversation.approve_by(move |_| {
+            stops.get().stopper().stop();
+            Approval::Later
+        }));
+        assert_eq!(own.say("Pay.").unwrap().ended, Ended::Interrupted);
+        assert!(own.waiting().is_empty());
+        assert_eq!(paid.load(Ordering::Relaxed), 0);
+        assert_eq!(texts(&memory)[2], "Not run: the turn was interrupted.");
+    }
+}
+
+/// An async approver asked a person who did not come. A stop ended nothing until that person came.
+#[test]
+fn a_stop_ends_the_wait_for_an_async_approver() {
+    let memory = Arc::new(DefaultChatMemory::new());
+    let model = Scripted::new().says(pays(1));
+    let talk = Conversation::new_async(MemoryPrompt::new_async(Slow(Arc::clone(&memory))), model)
+        .approve_by_async(|_| pending())
+        .tool(pay(), nothing);
+    let woken = Arc::new(Woken::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut said = Box::pin(talk.say("Pay."));
+    for _ in 0..50 {
+        assert!(said.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    }
+    assert_eq!(woken.times(), 0);
+    talk.stopper().stop();
+    assert_eq!(woken.times(), 1, "whoever waits is woken");
+    assert_eq!(polled(said, 5_000).unwrap().unwrap().ended, Ended::Interrupted);
+    assert_eq!(texts(&memory), ["Pay.", "", "Not run: the turn was interrupted."]);
 }
