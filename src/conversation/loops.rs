@@ -361,6 +361,7 @@ macro_rules! over {
             ) -> Result<Done> {
                 self.settings.watch.turn().$in_span(Span::tell_turn, $($work)* {
                     let _held = self.enter()$($now)*?;
+                    let before = self.stops.count();
                     let is_decided = matches!(begin, Begin::Decided(..));
                     let turn = match begin {
                         Begin::Asked(turn) => *turn,
@@ -372,7 +373,7 @@ macro_rules! over {
                     let runs = self.late.runs(&lent.turn, false);
                     let steers = self.open_steers(&lent.turn);
                     let done = $caught($($work)* {
-                        self.drive(&mut lent.turn, &steers, on_event)$($now)*
+                        self.drive(&mut lent.turn, &steers, before, on_event)$($now)*
                     });
                     match done$($now)* {
                         Ok(Ok(done)) => {
@@ -413,11 +414,13 @@ macro_rules! over {
             ) -> Result<Done> {
                 self.settings.watch.turn().$in_span(Span::tell_turn, $($work)* {
                     let _held = self.enter()$($now)*?;
+                    let before = self.stops.count();
                     turn.take_temporaries(&mut self.temporaries.lock());
                     let (runs, steers) = (self.late.runs(turn, true), self.open_steers(turn));
                     let kept = KeptTurn { turn, steers };
                     let (turn, steers) = (&mut *kept.turn, &*kept.steers);
-                    let done = $caught($($work)* { self.drive(turn, steers, on_event)$($now)* });
+                    let done =
+                        $caught($($work)* { self.drive(turn, steers, before, on_event)$($now)* });
                     let done = done$($now)*;
                     match &done {
                         Ok(Ok(done)) => self.late.end(turn, runs, done)$($now)*,
@@ -440,18 +443,19 @@ macro_rules! over {
                 }
             }
 
-            /// Goes on with a turn until it is done, or until it must wait for an approval.
+            /// Goes on with a turn until it is done, or until it must wait for an approval. It has
+            /// begun at this count of stops.
             $($async)* fn drive(
                 &self,
                 turn: &mut Turn,
                 steers: &Steers,
+                before: u64,
                 on_event: impl FnMut(Event) + Send $($long)*,
             ) -> Result<Done> {
                 if !self.tools.is_empty() {
                     turn.set_tools(Arc::clone(&self.tools));
                 }
                 let heard: Arc<Mutex<Heard<$life>>> = Heard::by(on_event);
-                let before = self.stops.count();
                 loop {
                     steers.then(turn, |turn| self.stop(turn, before));
                     match turn.$next(&self.prompt)$($now)*? {
