@@ -94,8 +94,10 @@ macro_rules! over {
 
             /// Follows a turn of this conversation after the event of this id, whether it still
             /// runs here or is [stored](crate::MemoryPrompt::stored_turn). Without an id it follows
-            /// the newest running turn, from its beginning. `None` if there is nothing to follow:
-            /// all was seen, the turn failed, or no turn runs.
+            /// the newest running turn, from its beginning. If what was seen is not what the turn
+            /// says, as another process said it and died, it follows from the beginning too: that
+            /// is an event `question`. `None` if there is nothing to follow: all was seen, the turn
+            /// failed, or no turn runs.
             ///
             /// # Errors
             ///
@@ -107,11 +109,10 @@ macro_rules! over {
                 last: Option<&str>,
             ) -> Result<Option<Follower>> {
                 let running = live.running(of, last);
-                let Some((turn, seen)) = last.filter(|_| running.is_none()).and_then(place) else {
-                    return Ok(running);
-                };
+                let Some(last) = last.filter(|_| running.is_none()) else { return Ok(running) };
+                let Some((turn, _)) = place(last) else { return Ok(None) };
                 let stored = self.prompt.stored_turn(turn)$($now)*?;
-                Ok(stored.and_then(|it| Follower::of_stored(of, turn, seen, &it)))
+                Ok(stored.and_then(|it| Follower::of_stored(of, turn, last, &it)))
             }
 
             /// Returns the calls of this conversation that wait for approval, in all its turns:
