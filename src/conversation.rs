@@ -120,8 +120,9 @@
 //! tools returned, and stores it as late results once another owner has adopted and ended the turn.
 //!
 //! If the model, an approver or a listener panics, the turn ends as if the model had failed, and
-//! then the panic goes on to the caller. An answer that was being shown is stored. Nothing stays
-//! locked: the next question is answered.
+//! then the panic goes on to the caller. If a listener panics after the model has returned its
+//! answer, that answer is stored; if it panics while the model still tells it, nothing of the
+//! answer is. Nothing stays locked: the next question is answered.
 //!
 //! A turn that is [adopted](MemoryPrompt::adopt) while its first owner still runs a tool has two
 //! owners for a while. The result of the first owner is stored as a late result only if the adopter
@@ -259,8 +260,9 @@ impl Stopper {
     /// Stops all turns that run now. What was said is kept and marked, or dropped: see
     /// [`Conversation::on_interrupt`].
     ///
-    /// A blocking model ends when it [tells](Asking::tell) its next piece or has answered. An async
-    /// model ends immediately: its future is dropped. A running tool is waited for up to its time
+    /// A blocking model ends when it [tells](Asking::tell) its next piece or has answered, and a
+    /// blocking approver is waited for. An async model or approver ends immediately: its future is
+    /// dropped. A running tool is waited for up to its time
     /// limit, and its result is kept; no other tool is started.
     pub fn stop(&self) {
         self.0.stop();

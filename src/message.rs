@@ -82,7 +82,7 @@ pub(crate) use data_url::{DataUrl, inline, known_type, sniff};
 pub(crate) use details::{DetailFields, Details};
 pub(crate) use json::fields::{At, Fields, TextOrList, each, expected, list, text_or_list};
 pub(crate) use json::refuse::{refuse, wrong_kind};
-pub(crate) use names::{agree, fnv1a, is_same_tool, nine, plain_id};
+pub(crate) use names::{agree, fnv1a, fnv1a_on, is_same_tool, nine, plain_id};
 pub(crate) use open_calls::OpenCalls;
 pub use other::OtherPart;
 pub use picture::{Picture, PictureType};

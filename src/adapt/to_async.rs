@@ -24,12 +24,12 @@ use crate::store::{AsyncChatMemoryStore, ChatMemoryStore, Info};
 ///
 /// A future that is dropped (by a timeout, say) does not stop the work that it has begun: an append
 /// is then done or not done, and the batch is still with the caller. (For that the batch is
-/// copied.) Users of the adapters of one store never see such work done later, though: work that no
-/// thread has started is dropped with its future, and a later change of the same conversation,
-/// through this adapter or another one of its store, waits until the work that was left running has
-/// ended. A purge waits for no change, and no change waits for a purge. Over a `SqliteStore` this
-/// holds among processes too: if a change is dropped while another process writes, it is not made
-/// after that write.
+/// copied.) Such work is never done behind a later change, though: work that no thread has started
+/// is dropped with its future, and a later change of the same conversation, through this adapter or
+/// another one of its store, waits until the change that was left running has ended. A read does
+/// not wait: it may come before a change that was left running. A purge waits for no change, and no
+/// change waits for a purge. Over a `SqliteStore` this holds among processes too: if a change is
+/// dropped while another process writes, it is not made after that write.
 ///
 /// Outside a tokio runtime every operation returns an error.
 ///

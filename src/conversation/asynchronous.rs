@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::gate::Gate;
 use super::kind::MemoryKind;
-use super::late::Pending;
+use super::late::{Late, Pending};
 use super::model::{Asking, AsyncModel, ModelError};
 use super::observe::Span;
 use super::tools::{self, Outcome, panicked, timed_out};
@@ -111,9 +111,9 @@ impl Conversation<dyn AsyncChatMemory> {
 
     /// Lets a call that took too long go on, as a task of the executor. When its result comes, even
     /// after the conversation was dropped, it is appended behind the turn, and later prompts show
-    /// it in place of the stand-in. (If the turn still waits for a person then, and the
-    /// conversation was dropped, the result is lost.) While 32 such calls go on, no other call is run, and the model
-    /// reads that.
+    /// it in place of the stand-in. While 32 such calls go on, no other call is run, and the model
+    /// reads that. The result of a task that is dropped before its end is lost, and so is one that
+    /// comes while its turn waits for a person, if the conversation was dropped.
     ///
     /// ```
     /// # #[cfg(feature = "tokio")]
@@ -190,6 +190,12 @@ impl Conversation<dyn AsyncChatMemory> {
         self.settings.watch.model(asking).run_async(Span::tell_reply, reply).await
     }
 
+    /// Asks for the approval of a call, until a stop comes.
+    pub(super) async fn approval(&self, call: &Call, before: u64) -> Approval {
+        let Some(approver) = &self.approver else { return Approval::Later };
+        self.stops.unless(before, approver(call)).await.unwrap_or(Approval::Later)
+    }
+
     /// Begins a call, which runs while it is awaited.
     pub(super) fn begin_call(&self, call: Call, handler: Arc<Handler>) -> Running<'_> {
         Box::pin(self.run_one(call, handler))
@@ -248,17 +254,30 @@ impl Conversation<dyn AsyncChatMemory> {
                 let why = timed_out(self.settings.timeout.unwrap_or_default());
                 let told = turn.outcome_unknown(call.id(), &why);
                 if let Some(spawn) = &self.settings.spawn {
-                    let comes = Arc::new(Pending::default());
-                    self.late.add(turn, self.prompt.memory(), (call, &comes, span));
-                    let late = Arc::clone(&self.late);
+                    let runs = RunsOn { late: Arc::clone(&self.late), comes: Arc::default() };
+                    self.late.add(turn, self.prompt.memory(), (call, &runs.comes, span));
                     spawn(Box::pin(async move {
-                        comes.end(running.await);
-                        late.tell();
-                        late.settle(false).await;
+                        runs.comes.end(running.await);
+                        runs.late.tell();
+                        runs.late.settle(false).await;
                     }));
                 }
                 told
             }
+        }
+    }
+}
+
+/// A tool that goes on as a task. Its executor may drop it before its end: then nothing comes.
+struct RunsOn {
+    late: Arc<Late<dyn AsyncChatMemory>>,
+    comes: Arc<Pending>,
+}
+
+impl Drop for RunsOn {
+    fn drop(&mut self) {
+        if self.comes.outcome.lock().is_none() {
+            self.late.give_up(&self.comes);
         }
     }
 }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Conversation;
 use super::model::{Asking, Model, ModelError};
 use super::observe::Span;
 use super::threads::Running;
 use super::tools::{Handler, timed_out};
+use super::{Approval, Conversation};
 use crate::error::Result;
 use crate::memory_prompt::MemoryPrompt;
 use crate::message::Content;
@@ -90,6 +90,11 @@ impl Conversation {
 
     pub(super) fn ask(&self, asking: &Asking<'_>) -> Result<Reply, ModelError> {
         self.settings.watch.model(asking).run(Span::tell_reply, || self.model.ask(asking))
+    }
+
+    /// Asks for the approval of a call.
+    pub(super) fn approval(&self, call: &Call, _before: u64) -> Approval {
+        self.approver.as_ref().map_or(Approval::Later, |approver| approver(call))
     }
 
     /// Runs a call on this thread; or begins it on its own thread if there is a time limit or if

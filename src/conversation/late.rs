@@ -106,8 +106,8 @@ const MOST_KEPT: usize = 256;
 const MOST_RUNNING: usize = 32;
 
 /// The text of the event for a result that is given up.
-const LOST: &str = "a late result is lost: too many wait, the memory refuses it, or the \
-                    conversation was dropped";
+const LOST: &str = "a late result is lost: too many wait, the memory refuses it, its task was \
+                    dropped, or the conversation was";
 
 /// A turn that runs: its late results wait until this is dropped.
 pub(super) struct Runs {
@@ -166,14 +166,29 @@ impl<M: ?Sized + MemoryKind> Late<M> {
             span,
             runs_again: AtomicBool::new(runs_again),
         };
+        self.lose(|all| {
+            all.push(Arc::new(overdue));
+            let too_many = all.len().saturating_sub(MOST_KEPT);
+            all.drain(..too_many).collect()
+        });
+    }
+
+    /// Loses the result of a tool that was dropped before its end.
+    #[cfg(feature = "async")]
+    pub(super) fn give_up(&self, comes: &Arc<Pending>) {
+        self.list.lock().alive.retain(|it| !Arc::ptr_eq(it, comes));
+        self.lose(|all| all.extract_if(.., |it| Arc::ptr_eq(&it.comes, comes)).collect());
+        self.tell();
+    }
+
+    /// Counts and reports the results that this takes from the list.
+    fn lose(&self, take: impl FnOnce(&mut Vec<Arc<Overdue<M>>>) -> Vec<Arc<Overdue<M>>>) {
         let mut list = self.list.lock();
-        list.overdue.push(Arc::new(overdue));
-        let too_many = list.overdue.len().saturating_sub(MOST_KEPT);
-        list.lost += too_many;
-        let oldest: Vec<_> = list.overdue.drain(..too_many).collect();
+        let gone = take(&mut list.overdue);
+        list.lost += gone.len();
         drop(list); // before the loss is reported
-        for gone in oldest {
-            gone.span.warn(LOST);
+        for it in gone {
+            it.span.warn(LOST);
         }
     }
 
@@ -247,35 +262,39 @@ macro_rules! over {
     ($over:ty, [$($async:tt)*], [$($now:tt)*]) => {
         impl Overdue<$over> {
             /// Looks for the call in the memory, and appends its result if that is missing. Returns
-            /// whether the result is lost; `None` if it is to be tried again.
-            $($async)* fn settle(&self) -> Option<bool> {
-                if self.runs_again.load(Ordering::Relaxed) || self.is_unfinished()$($now)* {
-                    return None;
+            /// whether the result is lost; `None` if it is to be tried again; an error if the
+            /// memory does not answer.
+            $($async)* fn settle(&self) -> Result<Option<bool>> {
+                if self.runs_again.load(Ordering::Relaxed) || self.is_unfinished()$($now)*? {
+                    return Ok(None);
                 }
                 match self.appended()$($now)* {
                     Ok(Lacks::Call) => {
                         self.span.warn("a late result is not stored: its call is not in the memory");
-                        Some(false)
+                        Ok(Some(false))
                     }
-                    Ok(Lacks::Nothing) => Some(false),
-                    Ok(Lacks::Result) => None,
+                    Ok(Lacks::Nothing) => Ok(Some(false)),
+                    Ok(Lacks::Result) => Ok(None),
                     Err(error) => match error.kind() {
-                        ErrorKind::Forgotten | ErrorKind::Storage => None,
-                        ErrorKind::Unacknowledged if self.memory.limits().recognises_ids() => None,
-                        _ => Some(true),
+                        ErrorKind::Forgotten => Ok(None),
+                        ErrorKind::Storage => Err(error),
+                        ErrorKind::Unacknowledged if self.memory.limits().recognises_ids() => {
+                            Err(error)
+                        }
+                        _ => Ok(Some(true)),
                     },
                 }
             }
 
             /// Returns true while the turn has a slot, so that an owner still has to end it.
-            $($async)* fn is_unfinished(&self) -> bool {
+            $($async)* fn is_unfinished(&self) -> Result<bool> {
                 if !self.memory.limits().has_slots() {
-                    return false;
+                    return Ok(false);
                 }
                 let slot = Read { n: 0, ..self.stored.page().slots([&self.slot]) };
-                let Ok(seen) = self.memory.read_with(&slot)$($now)* else { return true };
+                let seen = self.memory.read_with(&slot)$($now)*?;
                 // A later request of its id has a slot of that name too.
-                turns_in(&seen).any(|turn| turn.map_or(true, |it| it.life() == self.life))
+                Ok(turns_in(&seen).any(|turn| turn.map_or(true, |it| it.life() == self.life)))
             }
 
             /// Appends the result if the memory lacks it, and returns what is still missing:
@@ -306,20 +325,30 @@ macro_rules! over {
 
         impl Late<$over> {
             /// Stores what is possible. If `searches_all`, it also drops the calls of running tools
-            /// that are not in the memory, or whose results another owner has stored.
+            /// that are not in the memory, or whose results another owner has stored. A memory that
+            /// does not answer is asked once: to ask it may take as long as it has time.
             pub(super) $($async)* fn settle(&self, searches_all: bool) {
                 let _settling = self.settling.lock()$($now)*;
                 // A settled call leaves the list immediately, so an end anywhere in between loses
                 // nothing.
                 let all = self.list.lock().overdue.clone();
+                let mut silent: Vec<Arc<$over>> = Vec::new();
                 for overdue in all {
-                    let Overdue { call, comes, .. } = &*overdue;
+                    let Overdue { call, comes, memory, .. } = &*overdue;
                     let runs_on = call.result.is_none() && comes.outcome.lock().is_none();
                     let is_early = runs_on && !searches_all;
-                    if is_early || self.list.lock().runs(&overdue.life).next().is_some() {
+                    let is_silent = silent.iter().any(|it| Arc::ptr_eq(it, memory));
+                    if is_early
+                        || is_silent
+                        || self.list.lock().runs(&overdue.life).next().is_some()
+                    {
                         continue;
                     }
-                    let Some(is_lost) = overdue.settle()$($now)* else { continue };
+                    let Ok(settled) = overdue.settle()$($now)* else {
+                        silent.push(Arc::clone(memory));
+                        continue;
+                    };
+                    let Some(is_lost) = settled else { continue };
                     {
                         let mut list = self.list.lock();
                         list.overdue.retain(|it| !Arc::ptr_eq(it, &overdue));

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::error::Result;
 use crate::memory::MemoryId;
-use crate::message::Message;
+use crate::message::{Message, fnv1a_on};
 use crate::turn::{Done, Ended, Turn};
 use crate::wire::Event;
 
@@ -61,17 +61,20 @@ pub struct Telling {
 pub struct Follower {
     log: Arc<Log>,
     next: usize,
+    /// The bytes of the next event that it has seen.
+    seen: usize,
 }
 
 /// An event of a turn for a page: the parts of a server-sent event.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Told {
-    /// The id, after which a follower [goes on](super::Conversation::follow): that of the turn, and
-    /// the number of bytes of text up to the end of this event. After an `error` that is 0: the
-    /// next answer of the turn is told from its beginning.
+    /// The id, after which a follower [goes on](super::Conversation::follow): that of the turn, the
+    /// number of bytes of text up to the end of this event, and a hash of that text. After an
+    /// `error` there is no text: the next answer of the turn is told from its beginning.
     pub id: String,
-    /// The name: `question` and `text`, each with a text; and at the end either `done`, with how
+    /// The name: `question` and `text`, each with a text (a `question` behind other events means
+    /// that the turn is told anew, from its beginning); and at the end either `done`, with how
     /// the turn [ended](Ended) and its usage (a stored turn shows only whether it was interrupted),
     /// or `error`, with the text of the error.
     pub name: &'static str,
@@ -100,8 +103,9 @@ struct Log {
 #[derive(Debug, Default)]
 struct State {
     told: Vec<Told>,
-    /// The bytes of text in all events.
+    /// The bytes of text in all events, and the hash of that text.
     bytes: usize,
+    hash: u64,
     is_over: bool,
     wakers: Vec<Waker>,
 }
@@ -120,26 +124,69 @@ impl Log {
         wakers.into_iter().for_each(Waker::wake);
     }
 
-    /// Adds an event, with so many more bytes of text than the one before.
-    fn tell(&self, bytes: usize, name: &'static str, data: Value) {
+    /// Adds an event that says this text.
+    fn tell(&self, says: &str, name: &'static str, data: Value) {
         self.change(|state| {
-            state.bytes += bytes;
-            let id = format!("{}.{}", self.turn, state.bytes);
+            state.bytes += says.len();
+            state.hash = fnv1a_on(state.hash, says.bytes());
+            let id = self.id(state.bytes, state.hash);
             state.told.push(Told { id, name, data });
         });
     }
 
-    fn tell_text(&self, text: String) {
+    fn tell_text(&self, text: &str) {
         if !text.is_empty() {
-            self.tell(text.len(), "text", text.into());
+            self.tell(text, "text", text.into());
         }
     }
 
-    fn behind(self: &Arc<Self>, last: Option<&str>) -> Option<Follower> {
+    /// Tells what was asked and answered in these messages of the turn.
+    fn tell_all(&self, messages: &[Message]) {
+        let asked = messages.iter().take_while(|it| it.is_user());
+        let question: Vec<_> = asked.map(Message::text).collect();
+        self.tell("", "question", question.join("\n").into());
+        let said = messages.iter().filter(|it| it.as_ai().is_some());
+        said.for_each(|it| self.tell_text(&it.text()));
+    }
+
+    /// Tells the end of the turn. Its id is that of the text that is stored, even if another text
+    /// was told, and has a byte more: whoever has seen it has seen all. A turn that waits for a
+    /// person goes on after its text, under the same id.
+    fn tell_done(&self, done: &Done, data: Value) {
+        let (said, more) = (said(done), usize::from(done.ended != Ended::Parked));
+        let id = self.id(said.len() + more, fnv1a_on(0, said.bytes()));
+        self.change(|state| state.told.push(Told { id, name: "done", data }));
+    }
+
+    /// Returns the id of an event at the end of so many bytes of text with this hash.
+    fn id(&self, bytes: usize, hash: u64) -> String {
+        format!("{}.{bytes}.{hash:x}", self.turn)
+    }
+
+    fn follow(self: &Arc<Self>, next: usize, seen: usize) -> Follower {
+        Follower { log: Arc::clone(self), next, seen }
+    }
+
+    /// Follows after the event of this id. `None` if the text up to there is not what is told here:
+    /// an earlier process told it, and nothing of it was stored.
+    fn behind(self: &Arc<Self>, last: &str) -> Option<Follower> {
         let state = self.state.lock();
-        let place = |last| state.told.iter().position(|it| it.id == last);
-        let next = last.map_or(Some(0), |last| Some(place(last)? + 1))?;
-        Some(Follower { log: Arc::clone(self), next })
+        if let Some(place) = state.told.iter().position(|it| it.id == last) {
+            return Some(self.follow(place + 1, 0));
+        }
+        // Within a text that is told as one piece here.
+        let (_, bytes) = place(last)?;
+        let (mut seen, mut hash) = (bytes, 0);
+        for (next, told) in state.told.iter().enumerate() {
+            let text = told.data.as_str().filter(|_| told.name == "text").unwrap_or_default();
+            if seen < text.len() {
+                hash = fnv1a_on(hash, text.get(..seen)?.bytes());
+                return (last == self.id(bytes, hash)).then(|| self.follow(next, seen));
+            }
+            hash = fnv1a_on(hash, text.bytes());
+            seen -= text.len();
+        }
+        None
     }
 }
 
@@ -154,18 +201,14 @@ impl Live {
     pub fn begin(&self, of: impl Into<MemoryId>, turn: impl Into<Turn>) -> Telling {
         let turn = turn.into();
         let log = Arc::new(Log::new(of.into(), turn.id()));
-        let asked = turn.messages().iter().take_while(|it| it.is_user());
-        let question: Vec<_> = asked.map(Message::text).collect();
-        log.tell(0, "question", question.join("\n").into());
-        let said = turn.messages().iter().filter(|it| it.as_ai().is_some());
-        said.for_each(|it| log.tell_text(it.text().into_owned()));
+        log.tell_all(turn.messages());
         self.0.lock().push(Arc::clone(&log));
         Telling { runs: Runs { live: self.clone(), log }, turn }
     }
 
     /// Follows all turns that run, of all conversations: wait for these before the process ends.
     pub fn turns(&self) -> Vec<Follower> {
-        self.0.lock().iter().filter_map(|log| log.behind(None)).collect()
+        self.0.lock().iter().map(|log| log.follow(0, 0)).collect()
     }
 
     pub(super) fn running(&self, of: &MemoryId, last: Option<&str>) -> Option<Follower> {
@@ -176,20 +219,22 @@ impl Live {
             None => &turns().next_back()?.turn,
         };
         // If a request comes twice, the first one is answered, and the second one is told `Busy`.
-        turns().filter(|it| it.turn == turn).find_map(|it| it.behind(last))
+        let mut runs = turns().filter(|it| it.turn == turn);
+        let behind = last.and_then(|last| runs.clone().find_map(|it| it.behind(last)));
+        behind.or_else(|| runs.next().map(|it| it.follow(0, 0)))
     }
 }
 
 /// Splits the id of an event into the turn and the number of bytes of text that were seen.
 pub(super) fn place(id: &str) -> Option<(&str, usize)> {
-    let (turn, bytes) = id.rsplit_once('.')?;
+    let (turn, bytes) = id.rsplit_once('.')?.0.rsplit_once('.')?;
     Some((turn, bytes.parse().ok()?))
 }
 
 impl Telling {
     /// Follows the turn from its beginning.
     pub fn follow(&self) -> Follower {
-        Follower { log: Arc::clone(&self.runs.log), next: 0 }
+        self.runs.log.follow(0, 0)
     }
 }
 
@@ -205,7 +250,7 @@ impl Runs {
         let log = Arc::clone(&self.log);
         move |event| {
             if let Event::Text(piece) | Event::Refusal(piece) = event {
-                log.tell_text(piece);
+                log.tell_text(&piece);
             }
         }
     }
@@ -213,24 +258,16 @@ impl Runs {
     pub(super) fn end(&self, done: &Result<Done>) {
         match done {
             Ok(done) => {
-                // A turn that waits for a person goes on after its text, under the same id.
-                let mut end = usize::from(done.ended != Ended::Parked);
-                if done.ended == Ended::Adopted {
-                    // What is stored in the place of this turn, unless its own text was told.
-                    let (said, told) = (said(done), self.log.state.lock().bytes);
-                    if told == 0 {
-                        self.log.tell_text(said);
-                    } else {
-                        end += said.len().saturating_sub(told);
-                    }
+                if done.ended == Ended::Adopted && self.log.state.lock().bytes == 0 {
+                    self.log.tell_text(&said(done)); // what is stored in the place of this turn
                 }
-                self.log.tell(end, "done", json!({"ended": done.ended, "usage": done.usage}));
+                self.log.tell_done(done, json!({"ended": done.ended, "usage": done.usage}));
             }
             Err(error) => {
                 // Behind it begins whatever is said next under this id: by the same request, if
                 // that came before, or by its retry.
-                self.log.change(|state| state.bytes = 0);
-                self.log.tell(0, "error", error.to_string().into());
+                self.log.change(|state| (state.bytes, state.hash) = (0, 0));
+                self.log.tell("", "error", error.to_string().into());
             }
         }
     }
@@ -249,15 +286,15 @@ impl Drop for Runs {
 }
 
 impl Follower {
-    /// Follows a stored turn after so many bytes of its text.
-    pub(super) fn of_stored(of: &MemoryId, turn: &str, seen: usize, stored: &Done) -> Option<Self> {
-        let said = said(stored);
-        let log = Log::new(of.clone(), turn);
-        log.change(|state| (state.bytes, state.is_over) = (seen, true));
-        log.tell_text(said.get(seen..)?.to_owned());
+    /// Follows a stored turn after the event of this id; `None` if that was its last one.
+    pub(super) fn of_stored(of: &MemoryId, turn: &str, last: &str, stored: &Done) -> Option<Self> {
+        let log = Arc::new(Log::new(of.clone(), turn));
+        log.tell_all(&stored.messages);
         let ended = if stored.is_broken() { Ended::Interrupted } else { Ended::Answered };
-        log.tell(1, "done", json!({ "ended": ended }));
-        Some(Self { log: Arc::new(log), next: 0 })
+        log.tell_done(stored, json!({ "ended": ended }));
+        log.change(|state| state.is_over = true);
+        let follower = log.behind(last).unwrap_or_else(|| log.follow(0, 0));
+        follower.wait(follower.next).map(|_| follower)
     }
 
     /// Waits until the model of a running turn has begun to answer; returns false if the turn
@@ -276,8 +313,16 @@ impl Follower {
     #[cfg(feature = "async")]
     pub async fn next_async(&mut self) -> Option<Told> {
         let told = self.wait_async(self.next).await?;
+        Some(self.rest_of(told))
+    }
+
+    /// Returns what it has not seen of its next event.
+    fn rest_of(&mut self, mut told: Told) -> Told {
+        if let Value::String(text) = &mut told.data {
+            *text = text.get(std::mem::take(&mut self.seen)..).unwrap_or_default().to_owned();
+        }
         self.next += 1;
-        Some(told)
+        told
     }
 
     fn wait(&self, place: usize) -> Option<Told> {
@@ -308,7 +353,6 @@ impl Iterator for Follower {
     /// Waits for the next event; `None` when the turn has ended.
     fn next(&mut self) -> Option<Told> {
         let told = self.wait(self.next)?;
-        self.next += 1;
-        Some(told)
+        Some(self.rest_of(told))
     }
 }

@@ -94,8 +94,10 @@ macro_rules! over {
 
             /// Follows a turn of this conversation after the event of this id, whether it still
             /// runs here or is [stored](crate::MemoryPrompt::stored_turn). Without an id it follows
-            /// the newest running turn, from its beginning. `None` if there is nothing to follow:
-            /// all was seen, the turn failed, or no turn runs.
+            /// the newest running turn, from its beginning. If what was seen is not what the turn
+            /// says, as another process said it and died, it follows from the beginning too: that
+            /// is an event `question`. `None` if there is nothing to follow: all was seen, the turn
+            /// failed, or no turn runs.
             ///
             /// # Errors
             ///
@@ -107,11 +109,10 @@ macro_rules! over {
                 last: Option<&str>,
             ) -> Result<Option<Follower>> {
                 let running = live.running(of, last);
-                let Some((turn, seen)) = last.filter(|_| running.is_none()).and_then(place) else {
-                    return Ok(running);
-                };
+                let Some(last) = last.filter(|_| running.is_none()) else { return Ok(running) };
+                let Some((turn, _)) = place(last) else { return Ok(None) };
                 let stored = self.prompt.stored_turn(turn)$($now)*?;
-                Ok(stored.and_then(|it| Follower::of_stored(of, turn, seen, &it)))
+                Ok(stored.and_then(|it| Follower::of_stored(of, turn, last, &it)))
             }
 
             /// Returns the calls of this conversation that wait for approval, in all its turns:
@@ -361,6 +362,7 @@ macro_rules! over {
             ) -> Result<Done> {
                 self.settings.watch.turn().$in_span(Span::tell_turn, $($work)* {
                     let _held = self.enter()$($now)*?;
+                    let before = self.stops.count();
                     let is_decided = matches!(begin, Begin::Decided(..));
                     let turn = match begin {
                         Begin::Asked(turn) => *turn,
@@ -372,7 +374,7 @@ macro_rules! over {
                     let runs = self.late.runs(&lent.turn, false);
                     let steers = self.open_steers(&lent.turn);
                     let done = $caught($($work)* {
-                        self.drive(&mut lent.turn, &steers, on_event)$($now)*
+                        self.drive(&mut lent.turn, &steers, before, on_event)$($now)*
                     });
                     match done$($now)* {
                         Ok(Ok(done)) => {
@@ -395,7 +397,8 @@ macro_rules! over {
 
             /// Goes on with a turn until it is done: one that was
             /// [adopted](crate::MemoryPrompt::adopt), or one that the caller wants to keep if this
-            /// fails or its future is dropped.
+            /// fails or its future is dropped. A turn that has not begun takes the
+            /// [temporaries](Self::add_temporary) that wait, and keeps them.
             ///
             /// A tool that ran when the future was dropped was stopped halfway. Its outcome is
             /// unknown: the next run says so to the model and does not run the tool again, unless
@@ -412,10 +415,13 @@ macro_rules! over {
             ) -> Result<Done> {
                 self.settings.watch.turn().$in_span(Span::tell_turn, $($work)* {
                     let _held = self.enter()$($now)*?;
+                    let before = self.stops.count();
+                    turn.take_temporaries(&mut self.temporaries.lock());
                     let (runs, steers) = (self.late.runs(turn, true), self.open_steers(turn));
                     let kept = KeptTurn { turn, steers };
                     let (turn, steers) = (&mut *kept.turn, &*kept.steers);
-                    let done = $caught($($work)* { self.drive(turn, steers, on_event)$($now)* });
+                    let done =
+                        $caught($($work)* { self.drive(turn, steers, before, on_event)$($now)* });
                     let done = done$($now)*;
                     match &done {
                         Ok(Ok(done)) => self.late.end(turn, runs, done)$($now)*,
@@ -438,18 +444,19 @@ macro_rules! over {
                 }
             }
 
-            /// Goes on with a turn until it is done, or until it must wait for an approval.
+            /// Goes on with a turn until it is done, or until it must wait for an approval. It has
+            /// begun at this count of stops.
             $($async)* fn drive(
                 &self,
                 turn: &mut Turn,
                 steers: &Steers,
+                before: u64,
                 on_event: impl FnMut(Event) + Send $($long)*,
             ) -> Result<Done> {
                 if !self.tools.is_empty() {
                     turn.set_tools(Arc::clone(&self.tools));
                 }
                 let heard: Arc<Mutex<Heard<$life>>> = Heard::by(on_event);
-                let before = self.stops.count();
                 loop {
                     steers.then(turn, |turn| self.stop(turn, before));
                     match turn.$next(&self.prompt)$($now)*? {
@@ -526,10 +533,11 @@ macro_rules! over {
                     if self.is_stopped(before) {
                         return Ok(false);
                     }
-                    let approval = match &self.approver {
-                        Some(approver) => approver(call)$($now)*,
-                        None => Approval::Later,
-                    };
+                    let approval = self.approval(call, before)$($now)*;
+                    // It may have been stopped while the approver was asked.
+                    if approval == Approval::Later && self.is_stopped(before) {
+                        return Ok(false);
+                    }
                     is_parked &= is_left_open(turn, call, approval)?;
                 }
                 Ok(is_parked)

@@ -42,7 +42,10 @@ pub(crate) fn nine(id: &str, tries: u64) -> String {
 
 /// Fowler–Noll–Vo hash: the same on every machine, for ever.
 pub(crate) fn fnv1a(bytes: impl Iterator<Item = u8>) -> u64 {
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    fnv1a_on(0xcbf2_9ce4_8422_2325, bytes)
+}
+
+/// Goes on with the hash of what was before these bytes.
+pub(crate) fn fnv1a_on(before: u64, bytes: impl Iterator<Item = u8>) -> u64 {
+    bytes.fold(before, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

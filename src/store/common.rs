@@ -12,7 +12,7 @@ use crate::message::Message;
 use crate::record::{Records, SlotVersion, Unreadable, millis, time_of};
 
 /// Refuses to call a driver that would panic outside of a runtime.
-#[cfg(any(feature = "cassandra", feature = "redis"))]
+#[cfg(any(feature = "cassandra", feature = "postgres", feature = "redis"))]
 pub(super) fn in_runtime(backend: &str, operation: &'static str) -> Result<()> {
     tokio::runtime::Handle::try_current().map(drop).map_err(|error| {
         let text = format!("{backend}: the driver needs a tokio runtime");

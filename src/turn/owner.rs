@@ -69,6 +69,13 @@ impl Turn {
         self
     }
 
+    /// Takes these messages for its own prompts if it has not begun.
+    pub(crate) fn take_temporaries(&mut self, waiting: &mut Vec<Message>) {
+        if self.state.has_not_begun() && !self.is_over() {
+            self.state.temporaries.append(waiting);
+        }
+    }
+
     /// Sets the number of answers that may call tools or [pause](Stop::Paused); the default is 25.
     #[must_use]
     pub fn max_rounds(mut self, rounds: u32) -> Self {

@@ -19,6 +19,7 @@ use super::tls::Security;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::BoxFuture;
 use crate::store::Figures;
+use crate::store::common::in_runtime;
 use crate::store::observe::Watch;
 use crate::store::payloads::Encoding;
 use crate::store::retry::Retry;
@@ -298,12 +299,16 @@ impl Connections {
         }
     }
 
+    /// Runs an observed operation, and checks that there is a runtime.
     pub(super) fn watched<'a, T>(
         &'a self,
         operation: &'static str,
         work: impl Future<Output = Result<T>> + Send + 'a,
     ) -> BoxFuture<'a, Result<T>> {
-        self.watch.operation(operation, work)
+        self.watch.operation(operation, async move {
+            in_runtime("postgres", operation)?;
+            work.await
+        })
     }
 
     pub(super) fn figures(&self) -> Figures {
@@ -354,4 +359,28 @@ fn place(config: &Config) -> String {
     }
     let database = config.get_dbname().or_else(|| config.get_user()).unwrap_or_default();
     format!("{}/{database}", places.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::PostgresStore;
+
+    /// A memory that was polled on another executor panicked: its time limits need a runtime.
+    #[test]
+    fn outside_of_a_runtime_there_is_an_error() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let connections = {
+            let _entered = runtime.enter();
+            Connections::to("postgres://localhost/test", &PostgresStore::options()).unwrap()
+        };
+        let mut read = connections
+            .watched("read", async { connections.lease("read").await.map(|lease| lease.done()) });
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        let std::task::Poll::Ready(outcome) = read.as_mut().poll(&mut context) else {
+            unreachable!()
+        };
+        let error = outcome.unwrap_err();
+        assert_eq!(error.to_string(), "read: postgres: the driver needs a tokio runtime");
+    }
 }

@@ -1,13 +1,16 @@
 //! People and the calls that wait for them: one decision, one call.
 
-use std::future::ready;
-use std::sync::atomic::AtomicBool;
+use std::future::{pending, ready};
+use std::sync::atomic::{AtomicBool, AtomicU32};
+use std::task::{Context, Waker};
 
 use memory_prompt::error::Decided;
+use memory_prompt::memory::BoxFuture;
 use memory_prompt::turn::{Done, OnConflict, Waiting};
 
-use super::either::{BOTH, Either, Own, paying};
+use super::either::{BOTH, Either, Own, counting, paying};
 use super::faults::{Slow, polled};
+use super::late_async::Woken;
 use super::*;
 use crate::turn::copy;
 
@@ -712,5 +715,88 @@ fn a_parked_turn_of_which_nothing_has_run_is_forgotten() {
         let Next::Done(done) = turn.next(&prompt).unwrap() else { panic!() };
         assert_eq!((done.ended, done.positions), (Ended::Interrupted, 0..0));
         assert!(texts(&memory).is_empty() && memory.slots().unwrap().is_empty());
+    }
+}
+
+/// A user stopped the answer while somebody was asked about a payment, who wanted to decide later.
+/// The turn waited for the person all the same, and the stop was forgotten.
+#[test]
+fn a_stop_while_somebody_is_asked_is_not_forgotten() {
+    for (is_async, calls) in BOTH.into_iter().flat_map(|it| [(it, 1), (it, 2)]) {
+        let (memory, paid, conversation) = paying(is_async, Scripted::new().says(pays(calls)));
+        let own = Own::default();
+        let stops = own.clone();
+        let own = own.set(conversation.approve_by(move |_| {
+            stops.get().stopper().stop();
+            Approval::Later
+        }));
+        assert_eq!(own.say("Pay.").unwrap().ended, Ended::Interrupted);
+        assert!(own.waiting().is_empty());
+        assert_eq!(paid.load(Ordering::Relaxed), 0);
+        assert_eq!(texts(&memory)[2], "Not run: the turn was interrupted.");
+    }
+}
+
+/// An async approver asked a person who did not come. A stop ended nothing until that person came.
+#[test]
+fn a_stop_ends_the_wait_for_an_async_approver() {
+    let memory = Arc::new(DefaultChatMemory::new());
+    let model = Scripted::new().says(pays(1));
+    let talk = Conversation::new_async(MemoryPrompt::new_async(Slow(Arc::clone(&memory))), model)
+        .approve_by_async(|_| pending())
+        .tool(pay(), nothing);
+    let woken = Arc::new(Woken::default());
+    let waker = Waker::from(Arc::clone(&woken));
+    let mut said = Box::pin(talk.say("Pay."));
+    for _ in 0..50 {
+        assert!(said.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    }
+    assert_eq!(woken.times(), 0);
+    talk.stopper().stop();
+    assert_eq!(woken.times(), 1, "whoever waits is woken");
+    assert_eq!(polled(said, 5_000).unwrap().unwrap().ended, Ended::Interrupted);
+    assert_eq!(texts(&memory), ["Pay.", "", "Not run: the turn was interrupted."]);
+}
+
+/// Approves of a payment, or has it answered anew, and stops that after so many polls. Returns true
+/// if nothing had begun by then.
+fn is_stopped_after(polls: usize, is_approved: bool) -> bool {
+    let (paid, asked) = (Arc::default(), Arc::new(AtomicU32::new(0)));
+    let counts = Arc::clone(&asked);
+    let prompt = MemoryPrompt::new_async(Slow(Arc::new(DefaultChatMemory::new()))).with_branches();
+    let model = Scripted::new().says(pays(1)).says("Paid.").says("Paid, I said.");
+    let talk = Conversation::new_async(prompt, model)
+        .on_prompt(move |_| {
+            counts.fetch_add(1, Ordering::Relaxed);
+        })
+        .tool(pay(), counting(&paid));
+    polled(talk.say("Pay."), 5_000).unwrap().unwrap();
+    let waiting = polled(talk.waiting(), 5_000).unwrap().unwrap().remove(0);
+    let mut answer: BoxFuture<'_, _> = Box::pin(talk.approve(&waiting));
+    if !is_approved {
+        polled(answer, 5_000).unwrap().unwrap();
+        answer = Box::pin(talk.regenerate());
+    }
+    let so_far = || (paid.load(Ordering::Relaxed), asked.load(Ordering::Relaxed));
+    let before = so_far();
+    for _ in 0..polls {
+        let _ = answer.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        if so_far() != before {
+            return false;
+        }
+    }
+    talk.stopper().stop();
+    let done = polled(answer, 5_000).unwrap().unwrap();
+    assert_eq!((so_far(), done.ended), (before, Ended::Interrupted), "{polls} {is_approved}");
+    true
+}
+
+/// A user approved, and stopped the answer while the decision was written: the stop was forgotten,
+/// and the payment was made. A stop of an answer that was to be given anew was forgotten too.
+#[test]
+fn a_stop_that_comes_while_an_answer_begins_is_not_forgotten() {
+    for is_approved in [true, false] {
+        let stopped = (1..99).take_while(|polls| is_stopped_after(*polls, is_approved)).count();
+        assert!(stopped > 1);
     }
 }

@@ -19,7 +19,15 @@ type Tasks = Arc<Mutex<Vec<BoxFuture<'static, ()>>>>;
 /// A conversation whose payments take until they may end, and the tasks in which they do.
 fn talk(model: Scripted) -> (Arc<DefaultChatMemory>, Talk, Arc<AtomicBool>, Tasks) {
     let memory = Arc::new(DefaultChatMemory::new());
-    let prompt = MemoryPrompt::new_async(Slow(Arc::clone(&memory))).max_messages(100);
+    let (talk, may_end, tasks) = talk_over(&memory, model);
+    (memory, talk, may_end, tasks)
+}
+
+fn talk_over(
+    memory: &Arc<impl ChatMemory + 'static>,
+    model: Scripted,
+) -> (Talk, Arc<AtomicBool>, Tasks) {
+    let prompt = MemoryPrompt::new_async(Slow(Arc::clone(memory))).max_messages(100);
     let (may_end, tasks) = (Arc::new(AtomicBool::new(false)), Tasks::default());
     let (ends, to) = (Arc::clone(&may_end), Arc::clone(&tasks));
     let talk = Conversation::new_async(prompt, model)
@@ -32,7 +40,7 @@ fn talk(model: Scripted) -> (Arc<DefaultChatMemory>, Talk, Arc<AtomicBool>, Task
             })
         })
         .tool(Tool::new("book", "Books.").needing_approval(), |_: Value| Ok("booked"));
-    (memory, talk, may_end, tasks)
+    (talk, may_end, tasks)
 }
 
 fn say(talk: &Talk, question: &str) -> Done {
@@ -156,6 +164,77 @@ fn no_more_than_32_tasks_go_on() {
     run(&tasks);
     assert_eq!(finish(&talk), 0);
     assert_eq!(texts(&memory).iter().filter(|it| *it == "paid").count(), 32);
+}
+
+/// A store did not answer, and each late result that waited asked it again, one behind the other: a
+/// question waited at its end for as many time limits as there were results.
+#[test]
+fn a_memory_that_does_not_answer_is_asked_once_for_all_late_results() {
+    let calls: Vec<_> = (0..8).map(|n| ToolCall::new(format!("c{n}"), "pay", "{}")).collect();
+    let model = Scripted::new().says(Message::ai_calls(calls)).says("Well.");
+    let model = model.calls("pay", json!({})).says("Well.");
+    let memory = Odd::new(DefaultChatMemory::new().limits());
+    let (mut talk, may_end, tasks) = talk_over(&memory, model);
+    say(&talk, "Pay.");
+    may_end.store(true, Ordering::Relaxed);
+    *memory.plan.lock().unwrap() = (memory.operations()..1_000).map(|it| (it, false)).collect();
+    run(&tasks);
+    let before = memory.operations();
+    assert_eq!(finish(&talk), 8);
+    assert_eq!(memory.operations(), before + 1);
+
+    // Another memory is asked all the same.
+    let other = Arc::new(DefaultChatMemory::new());
+    talk.prompt_mut().set_memory(Slow(Arc::clone(&other)));
+    may_end.store(false, Ordering::Relaxed);
+    say(&talk, "Pay.");
+    may_end.store(true, Ordering::Relaxed);
+    run(&tasks);
+    assert_eq!((finish(&talk), texts(&other).last().unwrap().as_str()), (8, "paid"));
+
+    memory.plan.lock().unwrap().clear();
+    assert_eq!(finish(&talk), 0);
+    let stored = memory.messages().unwrap();
+    assert_eq!(stored.iter().filter(|it| it.text() == "paid").count(), 8);
+}
+
+/// A service limited the time of the tasks in which payments went on, and its executor dropped
+/// them. They counted as running for ever: after 32 of them no call was run any more, each `finish`
+/// waited all of its time, and what was still to come was pushed out by what could not come.
+#[test]
+fn a_task_that_is_dropped_runs_no_longer() {
+    for is_begun in [false, true] {
+        let calls: Vec<_> = (0..32).map(|n| ToolCall::new(format!("c{n}"), "pay", "{}")).collect();
+        let model = Scripted::new().says(Message::ai_calls(calls)).says("Well.");
+        let model = model.calls("pay", json!({})).says("Well, again.");
+        let (memory, talk, may_end, tasks) = talk(model);
+        say(&talk, "Pay.");
+        let mut dropped = std::mem::take(&mut *tasks.lock().unwrap());
+        assert_eq!(dropped.len(), 32);
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        if is_begun {
+            let mut context = Context::from_waker(Waker::noop());
+            for task in &mut dropped {
+                assert!(task.as_mut().poll(&mut context).is_pending());
+            }
+        }
+        {
+            let mut finish = Box::pin(talk.finish(Duration::from_secs(1)));
+            let mut context = Context::from_waker(&waker);
+            assert!(finish.as_mut().poll(&mut context).is_pending());
+            drop(dropped);
+            assert!(woken.times() > 0, "whoever waits is woken");
+            assert_eq!(polled(finish, ALL), Some(32), "each is lost");
+        }
+        assert_eq!(polled(talk.finish(Duration::from_secs(1)), 1), Some(0), "and counted once");
+
+        say(&talk, "Pay again.");
+        may_end.store(true, Ordering::Relaxed);
+        run(&tasks);
+        assert_eq!(finish(&talk), 0);
+        assert_eq!(texts(&memory).last().unwrap(), "paid");
+    }
 }
 
 /// Counts how often somebody was woken.

@@ -86,10 +86,10 @@ fn each_event_is_told_once_wherever_the_connection_breaks() {
         let all: Vec<Told> = all.collect();
         let names: Vec<_> = all.iter().map(|it| it.name).collect();
         assert_eq!(names, ["question", "text", "text", "text", "text", "text", "done"]);
-        assert_eq!((&all[0].data, &*all[0].id), (&json!("Book it."), "a.1.0"));
+        assert_eq!((&all[0].data, &*all[0].id), (&json!("Book it."), "a.1.0.0"));
         assert_eq!(said(&all), "Just a moment. It is böoked.");
         assert_eq!(all[6].data, json!({"ended": "answered", "usage": done.usage}));
-        let bytes = |it: &Told| it.id.rsplit_once('.').unwrap().1.parse::<usize>().unwrap();
+        let bytes = |it: &Told| it.id.split('.').nth(2).unwrap().parse::<usize>().unwrap();
         assert!(all.is_sorted_by(|a, b| bytes(a) < bytes(b)), "{all:?}");
 
         let followers = std::mem::take(&mut *followers.lock().unwrap());
@@ -108,7 +108,7 @@ fn each_event_is_told_once_wherever_the_connection_breaks() {
             assert_eq!(whole.iter().filter(|it| it.name == "done").count(), 1);
         }
         for unknown in
-            ["", "a.1", "a.1.", "a.1.x", "a.1.99", "a.1.23", "b.0", "1.18446744073709551616"]
+            ["", "a.1", "a.1.", "a.1.x.0", "a.1.99", "a.1.0", "b.0.0", "a.1.18446744073709551616.0"]
         {
             assert!(chat.follow(&live, "ada", Some(unknown)).is_none(), "{unknown}");
         }
@@ -118,6 +118,70 @@ fn each_event_is_told_once_wherever_the_connection_breaks() {
 /// The bytes of text that the model of that test has told by the end of its answer.
 fn said_so_far(ask: &Asking<'_>) -> usize {
     if ask.prompt().iter().last().unwrap().is_tool() { 29 } else { 15 }
+}
+
+/// A page was reloaded in the middle of what a turn had said before another process adopted it, and
+/// was told that there is nothing to follow, though the turn ran.
+#[test]
+fn who_comes_back_in_the_middle_of_what_an_adopted_turn_had_said_is_told_the_rest() {
+    let prompt = MemoryPrompt::new(DefaultChatMemory::new());
+    let call = ToolCall::new("c", "pay", "{}");
+    let asks = AiMessage::from_parts(["Shäll I pay? ".into(), AiPart::from(call)]);
+    let chat = Conversation::new(prompt, move |ask: &Asking<'_>| {
+        tell(ask, &["Sh", "äll I ", "pay? "]).map(|_| Reply::from(asks.clone()))
+    });
+    let chat = chat.tool(Tool::new("pay", "Pays.").needing_approval(), |()| Ok("paid"));
+    let turn = Live::new().begin("ada", "Pay.");
+    let follower = turn.follow();
+    chat.tell(turn).unwrap();
+    let told: Vec<_> = follower.collect();
+    assert_eq!(told.len(), 5);
+
+    let (live, ada) = (Live::new(), MemoryId::from("ada"));
+    let adopted = chat.prompt().adopt(&chat.prompt().unfinished().unwrap()[0]).unwrap();
+    let running = live.begin("ada", adopted);
+    let rests: Vec<_> = told.iter().map(|it| chat.follow(&live, &ada, Some(&it.id))).collect();
+    drop(running);
+    for (seen, rest) in rests.into_iter().enumerate() {
+        let rest: Vec<_> = rest.unwrap().unwrap().collect();
+        assert_eq!(said(&[&told[..=seen], &rest].concat()), "Shäll I pay? ");
+        assert!(rest.iter().all(|it| it.name == "text"));
+    }
+}
+
+/// A process died in mid-answer, and nothing of that was stored. The page went on with the request
+/// at another one, whose model said something else: it showed one half of each answer.
+#[test]
+fn two_answers_are_not_told_as_one() {
+    for is_async in BOTH {
+        let memory = Memory::default();
+        let request = || Turn::from("Where is Oslo?").with_id("r1");
+        let dies = Live::new();
+        let turn = dies.begin("ada", request());
+        let mut tab = turn.follow();
+        let sweden = |ask: &Asking<'_>| Err(tell(ask, &["In Swe", "den."]).unwrap().into());
+        chat(is_async, &memory, Arc::new(sweden)).tell(turn).unwrap_err();
+        let seen: Vec<_> = std::iter::from_fn(|| tab.next()).take(3).collect();
+        assert_eq!(said(&seen), "In Sweden.");
+
+        let live = Live::new();
+        let turn = live.begin("ada", request());
+        let chat = chat(is_async, &memory, Arc::new(|_| Ok("It is in Norway.".into())));
+        let follow = |last: &str| chat.follow(&live, "ada", Some(last));
+        let running: Vec<_> = seen.iter().map(|it| follow(&it.id).unwrap()).collect();
+        chat.tell(turn).unwrap();
+        let stored: Vec<_> = seen.iter().map(|it| follow(&it.id).unwrap()).collect();
+        for followers in [running, stored] {
+            for (follower, seen) in followers.into_iter().zip(["question", "text", "text"]) {
+                let rest: Vec<_> = follower.collect();
+                assert_eq!(said(&rest), "It is in Norway.");
+                // What was seen is drawn anew, unless that was the question alone.
+                assert_eq!(rest[0].name, if seen == "text" { "question" } else { "text" });
+                let last = &rest.last().unwrap().id;
+                assert!(follow(last).is_none(), "all was seen");
+            }
+        }
+    }
 }
 
 /// What failed, or nobody ran to its end, is over for who follows it too, and told by nothing.

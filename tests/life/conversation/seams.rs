@@ -178,7 +178,8 @@ fn a_page_follows_the_request_that_is_answered() {
         let runs = scope.spawn(|| chat.tell(first));
         until(|| !chat.prompt().unfinished().unwrap().is_empty());
         let second = begin();
-        for last in [Some("request 1.0"), None] {
+        let last = second.follow().next().unwrap().id;
+        for last in [Some(&*last), None] {
             let page = chat.follow(&live, &of, last).unwrap();
             let told = page.unwrap();
             scope.spawn(move || {

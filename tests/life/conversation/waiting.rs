@@ -105,6 +105,30 @@ fn a_future_that_is_dropped_gives_its_temporaries_back() {
     assert_eq!(polled(talk.say("hi"), 100).unwrap().unwrap().text(), "I was sent 3");
 }
 
+/// A service kept its turns to run them again. What it added for the next question was sent with
+/// another one.
+#[test]
+fn a_turn_that_is_kept_is_sent_the_temporaries_that_wait() {
+    let (_, talk) = talk();
+    let run = |turn: &mut Turn| polled(talk.run(turn, |_| {}), 100);
+    let mut kept = Turn::from("silence");
+    talk.add_temporary(Message::user("Today is Friday."));
+    assert!(run(&mut kept).is_none());
+    assert_eq!(kept.into_temporaries(), [Message::user("Today is Friday.")]);
+
+    talk.add_temporary(Message::user("Today is Friday."));
+    assert_eq!(run(&mut Turn::from("hi")).unwrap().unwrap().text(), "I was sent 2");
+    assert_eq!(polled(talk.say("hi"), 100).unwrap().unwrap().text(), "I was sent 3");
+
+    // A turn that has begun is sent what it was sent before.
+    let mut kept = Turn::from("silence");
+    assert!(run(&mut kept).is_none());
+    talk.add_temporary(Message::user("Today is Friday."));
+    assert!(run(&mut kept).is_none());
+    assert!(kept.into_temporaries().is_empty());
+    assert_eq!(polled(talk.say("hi"), 100).unwrap().unwrap().text(), "I was sent 6");
+}
+
 #[test]
 fn a_stop_keeps_what_was_said_of_an_async_answer() {
     let memory = Arc::new(DefaultChatMemory::new());
