@@ -158,7 +158,7 @@ impl<'a> Shaping<'a> {
         let other = names::renamed(item.message(), self.rules.tool_names);
         let item = self.replaced(item, other, Adaptation::ToolNames)?;
         let other = item.message().as_ai().filter(|_| self.rules.parses_arguments);
-        let other = other.and_then(arguments::readable).map(Message::Ai);
+        let other = other.and_then(|ai| arguments::readable(ai, &self.rules)).map(Message::Ai);
         let item = self.replaced(item, other, Adaptation::Arguments)?;
         let now = match item.message() {
             Message::Tool(_) => Last::Result,

@@ -140,7 +140,9 @@ impl<'a> PrivateFilter<'a> {
         let mut left = Attributes::new();
         let mut changed = false;
         for (key, value) in fields {
-            let is_kept = STRUCTURE.contains(&key.as_str())
+            let is_structure =
+                STRUCTURE.contains(&key.as_str()) && (*value != "custom" || self.field("custom"));
+            let is_kept = is_structure
                 || self.field(key)
                 || value.is_null() // Gemini's mark of a made-up id
                 || (key == "custom" && value.is_boolean());
@@ -371,6 +373,13 @@ pub(crate) fn outgoing(message: &Message, row: &Row) -> Option<(Message, Option<
         details.attributes = beside;
     }
     Some((copy, places))
+}
+
+/// Returns whether this call of an answer is sent as one of a tool that takes free text instead of
+/// JSON. To others it is sent as a call of a function.
+pub(crate) fn is_free_text(call: &ToolCall, ai: &AiMessage, row: &Row) -> bool {
+    let kind = || call.extra.get("openai")?.get("type")?.as_str();
+    kind() == Some("custom") && PrivateFilter::of(origin(ai), row).field("custom")
 }
 
 /// Returns whether nothing of an answer is left in the copy that is sent.

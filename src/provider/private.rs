@@ -43,6 +43,8 @@ pub enum PrivateField {
     Audio,
     /// `cache_control`, of OpenRouter, `LiteLLM` and Qwen, after Anthropic's.
     CacheControl,
+    /// `custom`, of OpenAI: the type of a call with free text. Without it, the call is a function's.
+    Custom,
     /// `extra_content`: Google's thought signatures in OpenAI's format.
     ExtraContent,
     /// `prefix`, of Mistral and `DeepSeek`: the model continues this answer.
@@ -60,9 +62,10 @@ pub enum PrivateField {
 }
 
 /// The fields that a row may list, by their names on the wire.
-const LISTED: [(&str, PrivateField); 9] = [
+const LISTED: [(&str, PrivateField); 10] = [
     ("audio", PrivateField::Audio),
     ("cache_control", PrivateField::CacheControl),
+    ("custom", PrivateField::Custom),
     ("extra_content", PrivateField::ExtraContent),
     ("prefix", PrivateField::Prefix),
     ("prompt_cache_breakpoint", PrivateField::PromptCacheBreakpoint),

@@ -51,8 +51,9 @@
 //! - A refusal is a text, so that it is seen; it is marked in the part's `extra` and is sent back
 //!   as a refusal.
 //! - A call of a custom tool (free text instead of JSON) is a [`ToolCall`](crate::ToolCall) with
-//!   that text as its arguments, marked in its `extra`. The deprecated `function_call` and its
-//!   `function` messages become tool calls and results with an id made from their position.
+//!   that text as its arguments, marked in its `extra`. It is a function's for a server that does
+//!   not list [`Custom`](crate::provider::PrivateField::Custom). The deprecated `function_call`
+//!   and its `function` messages become tool calls and results with an id made from their position.
 //! - Fields unknown to this version are kept under `openai` in the part's or the call's `extra`, or
 //!   for a message under [`ATTRIBUTE`] in its attributes. Only this format writes them again, for a
 //!   provider that lists them ([`PrivateFields`](crate::provider::PrivateFields)), or for any

@@ -301,6 +301,37 @@ fn a_call_with_free_text_can_be_read_by_others() {
     }
 }
 
+/// A person went on with Mistral where GPT-5 had called a tool that takes free text. The call went
+/// there as `custom`: 422 ("Input tag 'custom' found using 'type' does not match any of the expected
+/// tags"), and so at each server of this format but OpenAI's own, as long as the call was sent.
+#[test]
+fn a_call_with_free_text_is_a_function_for_all_but_openai() {
+    let call = json!({"id": "call00001", "type": "custom",
+        "custom": {"name": "sql", "input": "SELECT 1"}});
+    let said = json!({"role": "assistant", "content": null, "tool_calls": [call]});
+    let body = json!({"choices": [{"finish_reason": "tool_calls", "message": said}]}).to_string();
+    let result = Message::tool("call00001", "sql", "1");
+    let of_openai = Message::from(wire::answer(Provider::OpenAi, body.as_str()).unwrap());
+    // Read with the function of the format alone, it has no origin.
+    let of_nobody = Message::from(wire::openai::answer(body.as_str()).unwrap());
+    for (answer, is_known) in [(of_openai, true), (of_nobody, false)] {
+        let history = [Message::user("q"), answer, result.clone()];
+        for to in PROVIDERS.into_iter().filter(|to| to.format() == Format::OpenAi) {
+            let sent = &request(to, &prompt_for(to, &history))["messages"][1]["tool_calls"][0];
+            let is_own = matches!(to, Provider::OpenAi | Provider::Azure);
+            if is_own {
+                assert_eq!(*sent, call, "{to}");
+            } else if is_known || to.row().private != PrivateFields::ALL {
+                assert_eq!(sent["type"], "function", "{to}");
+                let arguments = sent["function"]["arguments"].as_str().unwrap();
+                let is_parsed = to.row().parses_arguments;
+                let expected = if is_parsed { r#"{"arguments":"SELECT 1"}"# } else { "SELECT 1" };
+                assert_eq!(arguments, expected, "{to}");
+            }
+        }
+    }
+}
+
 /// A text that a user attached went to OpenAI's Chat Completions as a file: "Expected a
 /// base64-encoded data URL with an application/pdf MIME type, but got unsupported MIME type
 /// 'text/markdown'", and so for each file that is no PDF.
