@@ -215,7 +215,7 @@ pub(super) const GEMINI: Row = Row {
     tool_names: ToolNames::Dotted,
     images: Some(Images::ANY),
     detail: false, // from Gemini 3 on it is taken, of a model that is named
-    private: PrivateFields::ALL.from(Provider::Vertex),
+    private: PrivateFields::ALL,
     // Its guide to images: "a maximum of 3,600 image files per request", and 20 MB for a request
     // with what is sent in it; later pages tell 100 MB, of some models.
     media: MediaLimits { pictures: Some(3_600), bytes: Some(18 * MB), ..MediaLimits::NONE },
@@ -223,10 +223,10 @@ pub(super) const GEMINI: Row = Row {
 };
 
 /// `Unknown name "id" at 'contents[1].parts[0].function_call': Cannot find field.`, by many public
-/// reports.
+/// reports. "Corrupted thought signature.", of one that Gemini's own API gave, and the other way
+/// round: so neither is of the other's family.
 pub(super) const VERTEX: Row = Row {
     ids: Ids::Unwritten,
-    private: PrivateFields::ALL.from(Provider::Gemini),
     // Its pages of the models: 3,000 images, 900 of Gemini 3 Pro's preview; 7 MB each as data.
     media: MediaLimits { pictures: Some(900), picture_bytes: Some(sent(7 * MB)), ..GEMINI.media },
     ..named("vertex", GEMINI)
