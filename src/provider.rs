@@ -70,7 +70,7 @@ pub(crate) use server::{KeyHeader, Server};
 /// | a tool's name with other characters than letters, digits, `_` and `-`, or above 64 | refused | refused | refused, above 128 | `.` and `:` are taken, a digit in front is not | refused | - |
 /// | a call id that is too long | above 40 characters | above 64 characters | - | - | - | - |
 /// | an answer at the end | refused by DeepSeek, llama.cpp | - | refused from Claude 4.6 on; before, white space at its end is | - | refused | - |
-/// | a choice of tools that demands a call | refused by DeepSeek while it thinks | - | - | - | - | no such field |
+/// | a choice of tools that demands a call | refused by DeepSeek while it thinks | - | refused by Claude Fable 5.1, Opus 5.5 and Sonnet 5.5 | - | - | no such field |
 /// | arguments that are not a JSON object | refused by vLLM, llama.cpp, `LiteLLM`, `SGLang` | - | refused | refused | refused by templates | refused |
 /// | images as data that are not PNG, JPEG, GIF or WebP | refused; GIF by xAI and Google's server, WebP by xAI and llama.cpp too | refused | refused | HEIC is taken, GIF is refused | refused | refused, GIF too, and WebP by servers before August 2026 |
 /// | another provider's fields | refused by servers that validate, such as Groq | refused | refused | refused | refused | - |

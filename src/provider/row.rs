@@ -174,7 +174,8 @@ pub struct Row {
     pub calls_alone: bool,
     /// True if a request may demand a call. If false, a [choice](crate::wire::ToolChoice::Required)
     /// that demands one is an error: DeepSeek's models refuse it while they think, which they do
-    /// unless a request turns it off.
+    /// unless a request turns it off, and so do Claude Fable and Mythos from 5.1, Opus and Sonnet
+    /// from 5.5 on, if the model is named.
     #[serde(default = "yes")]
     pub forced_calls: bool,
     /// The name of the limit of answer tokens on a server of OpenAI's format. Each other format has
