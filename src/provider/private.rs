@@ -39,7 +39,10 @@ pub struct PrivateFields {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum PrivateField {
-    /// `audio`, of OpenAI: the id of the model's speech.
+    /// `audio`, of OpenAI: the id of the model's speech, under which it is known for an hour, and
+    /// then no more ("Assistant audio .. not found."). No provider lists it: what was said is sent
+    /// as a text. A model that is to hear its own voice, in a conversation that is over within the
+    /// hour, is sent the id by a row [like](super::Row::like) OpenAI's that lists it.
     Audio,
     /// `cache_control`, of OpenRouter, `LiteLLM` and Qwen, after Anthropic's.
     CacheControl,

@@ -4,8 +4,8 @@ use super::Provider;
 use super::media::MediaLimits;
 use super::name::Name;
 use super::private::PrivateField::{
-    Audio, CacheControl, Custom, ExtraContent, Prefix, PromptCacheBreakpoint,
-    ProviderSpecificFields, ReasoningDetails, Thinking, ThinkingBlocks,
+    CacheControl, Custom, ExtraContent, Prefix, PromptCacheBreakpoint, ProviderSpecificFields,
+    ReasoningDetails, Thinking, ThinkingBlocks,
 };
 use super::private::PrivateFields;
 use super::row::{
@@ -84,11 +84,7 @@ pub(super) const OPENAI: Row = Row {
     any_root: false,
     max_tokens: MaxTokens::MaxCompletionTokens,
     cache_marks: true,
-    private: PrivateFields::NONE
-        .with(Audio)
-        .with(Custom)
-        .with(PromptCacheBreakpoint)
-        .from(Provider::Azure),
+    private: PrivateFields::NONE.with(Custom).with(PromptCacheBreakpoint).from(Provider::Azure),
     // Its guide to images: "Up to 500 individual image inputs per request", "Up to 50 MB total
     // payload size per request", "Up to 20 MB per image"; to files: 50 MB of all together.
     media: MediaLimits {
@@ -101,11 +97,7 @@ pub(super) const OPENAI: Row = Row {
 };
 
 pub(super) const AZURE: Row = Row {
-    private: PrivateFields::NONE
-        .with(Audio)
-        .with(Custom)
-        .with(PromptCacheBreakpoint)
-        .from(Provider::OpenAi),
+    private: PrivateFields::NONE.with(Custom).with(PromptCacheBreakpoint).from(Provider::OpenAi),
     // Its guide to vision: "there is a limit of 10 images per chat request"; "The image size must
     // be greater than zero and cannot exceed 20971520 bytes."
     media: MediaLimits {
