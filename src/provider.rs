@@ -101,7 +101,7 @@ pub(crate) use server::{KeyHeader, Server};
 /// - Names of tools that were called under another provider's rule are replaced by the allowed part
 ///   of the name and letters that stand for the whole, the same in every prompt.
 /// - A call that Gemini did not make gets the signature that Google's reference names for such
-///   calls.
+///   calls, and so do texts and pictures for its models that make pictures.
 /// - If the model was cut off within arguments, they are sent as a text: `{"arguments": ".."}`.
 /// - A part of an answer that only another provider understands (a search that it ran, a summary of
 ///   its own), or that the provider's format has no place for (a picture that a model made), is

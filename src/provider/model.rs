@@ -16,6 +16,7 @@ impl Row {
         {
             // "Per part media resolution is not supported for this Model."
             self.detail = version >= (3, 0);
+            self.signed_parts = version >= (3, 0) && model.contains("image");
             // "Invalid or unsupported file uri", of Google's own API; a custom row sets this
             // itself.
             self.addresses &= version >= (2, 5) || self.name() != Provider::Gemini.row().name();

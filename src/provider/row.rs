@@ -152,6 +152,11 @@ pub struct Row {
     /// stands in `extra_content`, as Google's server has it.
     #[serde(default)]
     pub signed_calls: bool,
+    /// True if the first text or picture of an answer, and each further picture, is refused without
+    /// a signature, in Gemini's format: those that came without one are marked in the same way.
+    /// Gemini's models that make pictures do so from 3 on, if the model is named.
+    #[serde(default)]
+    pub signed_parts: bool,
     /// Which names a tool may have.
     #[serde(default)]
     pub tool_names: ToolNames,

@@ -55,6 +55,7 @@ pub(super) const COMPATIBLE: Row = Row {
     media_in_results: true,
     signed_reasoning: false,
     signed_calls: false,
+    signed_parts: false,
     tool_names: ToolNames::AtMost64,
     any_root: true,
     developer: false,
