@@ -28,6 +28,9 @@ impl Row {
             if version >= (4, 8) {
                 self.opens = Opens::WithMessage;
             }
+            // "Invalid `signature` in `thinking` block. The block is bound to a different
+            // conversation."
+            self.binds_thoughts = version >= (5, 1);
             // "type "tool" and "any" are not supported for this model": Fable and Mythos from 5.1,
             // Opus and Sonnet from 5.5 on. The guide to Haiku 5.5 says nothing of the kind.
             self.forced_calls &= version < (5, 1) || model.contains("haiku");

@@ -111,6 +111,8 @@ struct PrivateFilter<'a> {
     row: &'a Row,
     /// True if the message is from this provider or its family.
     own: bool,
+    /// True if reasoning is left out, whoever gave it.
+    forgets: bool,
     mark: &'static str,
     /// The attribute with the fields outside the content.
     beside: &'static str,
@@ -121,7 +123,7 @@ impl<'a> PrivateFilter<'a> {
         let own = row.takes_from(origin);
         let marks = KEPT_UNDER.iter().find(|(format, ..)| *format == row.format);
         let (mark, beside) = marks.map_or(("", ""), |(_, mark, beside)| (*mark, *beside));
-        Self { row, own, mark, beside }
+        Self { row, own, forgets: false, mark, beside }
     }
 
     fn all(&self) -> bool {
@@ -274,7 +276,7 @@ impl<'a> PrivateFilter<'a> {
     }
 
     fn thought(&self, thought: &Reasoning) -> Said {
-        if !self.own {
+        if !self.own || self.forgets {
             return Said::LeftOut;
         }
         let Some(kept) = thought.extra.get(self.mark).and_then(Value::as_object) else {
@@ -357,12 +359,18 @@ enum Said {
 
 /// Returns the message as it is sent to a provider, without what the provider does not take back,
 /// and the indexes of the remaining parts of an answer, if some are missing; `None` if nothing is
-/// left out.
-pub(crate) fn outgoing(message: &Message, row: &Row) -> Option<(Message, Option<Vec<usize>>)> {
+/// left out. Of an answer that `is_past`, no reasoning remains if the provider binds it to what is
+/// before it.
+pub(crate) fn outgoing(
+    message: &Message,
+    row: &Row,
+    is_past: bool,
+) -> Option<(Message, Option<Vec<usize>>)> {
     if !may_be_private(message) {
         return None;
     }
-    let taken = PrivateFilter::of(origin_of(message), row);
+    let forgets = is_past && row.binds_thoughts;
+    let taken = PrivateFilter { forgets, ..PrivateFilter::of(origin_of(message), row) };
     let beside = taken.under(taken.beside, attributes(message));
     let copy = taken.message(message);
     if beside.is_none() && copy.is_none() {

@@ -54,6 +54,7 @@ pub(super) const COMPATIBLE: Row = Row {
     media: MediaLimits::NONE,
     media_in_results: true,
     signed_reasoning: false,
+    binds_thoughts: false,
     signed_calls: false,
     signed_parts: false,
     tool_names: ToolNames::AtMost64,

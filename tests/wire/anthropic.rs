@@ -569,6 +569,53 @@ fn white_space_in_front_of_a_blank_text_is_trimmed() {
     assert_eq!(prompt[1].text(), "Hello");
 }
 
+/// A person asked Claude Fable 5.1 a second question, and the window had moved, or the system message
+/// told another date: "Invalid `signature` in `thinking` block. The block is bound to a different
+/// conversation." (400), and so until the first answer was out of the window.
+#[test]
+fn thoughts_of_earlier_turns_are_not_sent_where_they_are_bound() {
+    let said = |signature: &str, content: Value| {
+        let thought = json!({"type": "thinking", "thinking": "hm", "signature": signature});
+        let body = json!({"role": "assistant", "content": [thought, content]});
+        Message::from(wire::answer(Provider::Anthropic, body).expect("an answer"))
+    };
+    let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "look", "input": {}});
+    let text = || json!({"type": "text", "text": "Done."});
+    let history = [
+        Message::user("First."),
+        said("sig-a", call("a")),
+        Message::tool("a", "look", "r"),
+        said("sig-b", text()),
+        Message::user("Second."),
+        said("sig-c", call("c")),
+        Message::tool("c", "look", "r"),
+        said("sig-d", call("d")),
+        Message::tool("d", "look", "r"),
+    ];
+    let body = |model: &str, n: usize| {
+        let prompt = crate::setups::prompt_for(Provider::Anthropic.model(model), &history[..n]);
+        let request = wire::Request::new(&prompt).max_tokens(9);
+        let losses: Vec<_> = request.losses().iter().map(ToString::to_string).collect();
+        (json!(request), losses)
+    };
+    for model in ["claude-fable-5-1", "claude-opus-5-5", "eu.anthropic.claude-haiku-5-5-v1:0"] {
+        let (whole, losses) = body(model, 9);
+        let sent = whole.to_string();
+        let is_sent = ["sig-a", "sig-b", "sig-c", "sig-d"].map(|it| sent.contains(it));
+        assert_eq!(is_sent, [false, false, true, true], "{model}: {sent}");
+        assert_eq!(losses, ["message 1, part 0: reasoning", "message 3, part 0: reasoning"]);
+        // Each request of a turn goes on from the one before.
+        let (before, _) = body(model, 7);
+        let list = |body: &Value| body["messages"].as_array().expect("a list").clone();
+        assert!(list(&whole).starts_with(&list(&before)), "{model}: {before}\n{whole}");
+        assert_eq!(crate::validators::anthropic(&whole["messages"]), [""; 0]);
+    }
+    for model in ["claude-opus-5", "claude-sonnet-4-6"] {
+        let (whole, losses) = body(model, 9);
+        assert_eq!((whole.to_string().matches("sig-").count(), losses.len()), (4, 0), "{model}");
+    }
+}
+
 /// A tool that failed and showed a picture: "all content must be type 'text' if `is_error` is
 /// true".
 #[test]
