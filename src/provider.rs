@@ -32,8 +32,9 @@ pub(crate) use hosted::{hosted_blocks, hosted_call, hosted_caller, hosted_result
 pub(crate) use load::Load;
 pub use media::MediaLimits;
 pub(crate) use origin::{
-    attributes, given_by, holds_compaction, is_emptied, is_free_text, is_private, may_be_private,
-    origin, outgoing, remember_origin, remember_origins, without_compaction, without_foreign_parts,
+    attributes, given_by, has_fields, holds_compaction, is_emptied, is_free_text, is_private,
+    may_be_private, origin, outgoing, remember_origin, remember_origins, without_compaction,
+    without_foreign_parts,
 };
 pub use private::{PrivateField, PrivateFields};
 pub(crate) use row::is_common_image;

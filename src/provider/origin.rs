@@ -390,6 +390,11 @@ pub(crate) fn is_free_text(call: &ToolCall, ai: &AiMessage, row: &Row) -> bool {
     kind() == Some("custom") && PrivateFilter::of(origin(ai), row).field("custom")
 }
 
+/// Returns whether a message has fields of the provider's format outside its content.
+pub(crate) fn has_fields(message: &Message, row: &Row) -> bool {
+    attributes(message).contains_key(PrivateFilter::of(None, row).beside)
+}
+
 /// Returns whether nothing of an answer is left in the copy that is sent.
 pub(crate) fn is_emptied(message: &Message, copy: &Message) -> bool {
     let (Some(ai), Some(left)) = (message.as_ai(), copy.as_ai()) else { return false };

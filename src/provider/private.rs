@@ -46,7 +46,7 @@ pub enum PrivateField {
     Audio,
     /// `cache_control`, of OpenRouter, `LiteLLM` and Qwen, after Anthropic's.
     CacheControl,
-    /// `custom`, of OpenAI: the type of a call with free text. Without it, the call is a function's.
+    /// `custom`, of OpenAI: the type of a call with free text. Without it, it is a function's.
     Custom,
     /// `extra_content`: Google's thought signatures in OpenAI's format.
     ExtraContent,

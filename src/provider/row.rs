@@ -150,8 +150,8 @@ pub struct Row {
     /// True if signed reasoning is refused once anything before it has changed, as a window, a
     /// temporary, a summary or another system message changes it. That of answers before the
     /// running turn is then left out, so that it is never refused for what has changed between
-    /// turns. Claude Fable and Mythos from 5.1, and Opus, Sonnet and Haiku from 5.5 on do so, if the
-    /// model is named.
+    /// turns. Claude Fable and Mythos from 5.1, and Opus, Sonnet and Haiku from 5.5 on do so, if
+    /// the model is named.
     #[serde(default)]
     pub binds_thoughts: bool,
     /// True if the first call of an answer is refused without a signature: those that another

@@ -45,9 +45,9 @@
 //!   a file stored at the provider is named by its id. OpenAI takes only PDF as data: another file
 //!   that is a text is sent as one, and a placeholder replaces the others. The
 //!   [row](crate::provider::Row::files) of another server says what that takes.
-//! - Audio is `wav` or `mp3`; audio that the model spoke (a part with an id) becomes its transcript,
-//!   unless the server lists [`Audio`](crate::provider::PrivateField::Audio): then it is named by its
-//!   id. Without a transcript it is left out.
+//! - Audio is `wav` or `mp3`; audio that the model spoke (a part with an id) becomes its
+//!   transcript, and is left out without one, unless the server lists
+//!   [`Audio`](crate::provider::PrivateField::Audio): then it is named by its id.
 //! - Several texts of an answer or a result are a list for a server that takes cache marks, and one
 //!   string with line breaks for any other, since many take no list there.
 //! - A refusal is a text, so that it is seen; it is marked in the part's `extra` and is sent back

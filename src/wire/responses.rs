@@ -141,9 +141,10 @@ impl Input<'_> {
     }
 
     /// Leaves out reasoning without encrypted content, the ids of what follows it, and items that
-    /// need theirs, such as a search of the provider's (`losses` lists these), for requests with `store: false`, where the provider can't find it by its id and answers 400. A server's
-    /// fully visible reasoning is sent back while a tool loop runs. A [`Request`](super::Request)
-    /// does this by itself.
+    /// need theirs, such as a search of the provider's (`losses` lists these), for requests with
+    /// `store: false`, where the provider can't find it by its id and answers 400. A server's fully
+    /// visible reasoning is sent back while a tool loop runs. A [`Request`](super::Request) does
+    /// this by itself.
     ///
     /// ```
     /// use memory_prompt::wire::responses;

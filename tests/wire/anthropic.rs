@@ -569,9 +569,9 @@ fn white_space_in_front_of_a_blank_text_is_trimmed() {
     assert_eq!(prompt[1].text(), "Hello");
 }
 
-/// A person asked Claude Fable 5.1 a second question, and the window had moved, or the system message
-/// told another date: "Invalid `signature` in `thinking` block. The block is bound to a different
-/// conversation." (400), and so until the first answer was out of the window.
+/// A person asked Claude Fable 5.1 a second question, and the window had moved, or the system
+/// message told another date: "Invalid `signature` in `thinking` block. The block is bound to a
+/// different conversation." (400), and so until the first answer was out of the window.
 #[test]
 fn thoughts_of_earlier_turns_are_not_sent_where_they_are_bound() {
     let said = |signature: &str, content: Value| {
@@ -614,6 +614,57 @@ fn thoughts_of_earlier_turns_are_not_sent_where_they_are_bound() {
         let (whole, losses) = body(model, 9);
         assert_eq!((whole.to_string().matches("sig-").count(), losses.len()), (4, 0), "{model}");
     }
+}
+
+/// An application's history was refused as a whole for a field that this version does not know,
+/// beside a late system message (`clear_at`) or results, where the same field beside any other
+/// message is kept: "unknown field".
+#[test]
+fn an_unknown_field_of_any_message_refuses_no_history() {
+    let block = json!({"type": "tool_result", "tool_use_id": "c", "content": "r"});
+    let messages = read(&json!([
+        {"role": "user", "content": "q", "new": 1},
+        {"role": "assistant", "new": 1, "content": [
+            {"type": "tool_use", "id": "c", "name": "look", "input": {}}]},
+        {"role": "user", "content": [block], "new": 1},
+        {"role": "system", "content": "Be brief.", "clear_at": "next_user_message"},
+    ]));
+    assert_eq!(messages.len(), 4);
+    let Message::System(late) = &messages[3] else { panic!("{messages:?}") };
+    assert_eq!(late.attributes()[ATTRIBUTE]["clear_at"], "next_user_message");
+    // It stands beside the entry, and is none of a result's.
+    assert_eq!(written(&messages)[2]["content"], json!([block]));
+}
+
+/// Tools that were added in the middle of a conversation with Claude left a system message without
+/// words, which xAI was sent: "An empty message was provided." (400)
+#[test]
+fn a_system_message_of_another_formats_fields_alone_is_not_sent() {
+    let change = json!({"type": "tool_addition", "tool": {"type": "tool_reference", "name": "t"}});
+    let history = wire::history(
+        Provider::Anthropic,
+        json!([
+            {"role": "user", "content": "q"},
+            {"role": "system", "content": [change]},
+            {"role": "assistant", "content": "a"},
+            {"role": "user", "content": "And?"},
+        ]),
+    )
+    .expect("a history");
+    let prompt = |provider| {
+        let composer = Composer::new().system("Be brief.").for_provider(provider);
+        let snapshot = Snapshot::from_messages(history.iter().cloned());
+        composer.compose_all(&snapshot, &[]).expect("a prompt")
+    };
+    let sent = json!(wire::openai::messages(&prompt(Provider::Xai)));
+    let roles: Vec<_> = sent.as_array().expect("a list").iter().map(|it| &it["role"]).collect();
+    assert_eq!(roles, ["system", "user", "assistant", "user"]);
+    // Where it has a place, it stays.
+    let mut row = Row::like(Provider::Anthropic, "own").expect("a name");
+    row.late_system = true;
+    row.private = row.private.from(Provider::Anthropic);
+    let sent = json!(anthropic::messages(&prompt(Provider::custom(row))));
+    assert_eq!(sent[1]["content"], json!([change]));
 }
 
 /// A tool that failed and showed a picture: "all content must be type 'text' if `is_error` is

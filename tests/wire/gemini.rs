@@ -583,9 +583,9 @@ fn ids_of_calls_are_not_written_to_vertex() {
     assert_eq!(contents(Provider::Gemini)[1]["parts"][0]["functionCall"]["id"], "a");
 }
 
-/// A person had a picture of Gemini 2.5 changed by Gemini 3, and went on there after another model's
-/// answer: "Image part is missing a `thought_signature` in content position 2" (400), and the same
-/// of texts, for as long as the answer was in the window.
+/// A person had a picture of Gemini 2.5 changed by Gemini 3, and went on there after another
+/// model's answer: "Image part is missing a `thought_signature` in content position 2" (400), and
+/// the same of texts, for as long as the answer was in the window.
 #[test]
 fn a_model_that_makes_pictures_finds_a_signature_on_each_answer() {
     let made = |parts: Value| {

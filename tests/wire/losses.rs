@@ -128,8 +128,8 @@ counted! {
 }
 
 /// An answer that was spoken, and of which there is no more than OpenAI's id, went to Mistral as
-/// one that says nothing, and nobody told. To Gemini it went as the address of a file. OpenAI itself
-/// knows the id for an hour.
+/// one that says nothing, and nobody told. To Gemini it went as the address of a file. OpenAI
+/// itself knows the id for an hour.
 #[test]
 fn audio_that_only_its_provider_knows_is_told_and_nothing_empty_is_sent() {
     let body = r#"{"role": "assistant", "audio": {"id": "au_1"}}"#;

@@ -344,8 +344,8 @@ fn a_call_with_free_text_can_be_read_by_others() {
 }
 
 /// A person went on with Mistral where GPT-5 had called a tool that takes free text. The call went
-/// there as `custom`: 422 ("Input tag 'custom' found using 'type' does not match any of the expected
-/// tags"), and so at each server of this format but OpenAI's own, as long as the call was sent.
+/// there as `custom`: 422 ("Input tag 'custom' found using 'type' does not match any of the
+/// expected tags"), and so at each server of this format but OpenAI's own, as long as it was sent.
 #[test]
 fn a_call_with_free_text_is_a_function_for_all_but_openai() {
     let call = json!({"id": "call00001", "type": "custom",
