@@ -32,8 +32,9 @@ pub(crate) use hosted::{hosted_blocks, hosted_call, hosted_caller, hosted_result
 pub(crate) use load::Load;
 pub use media::MediaLimits;
 pub(crate) use origin::{
-    attributes, given_by, holds_compaction, is_emptied, is_private, may_be_private, origin,
-    outgoing, remember_origin, remember_origins, without_compaction, without_foreign_parts,
+    attributes, given_by, has_fields, holds_compaction, is_emptied, is_free_text, is_private,
+    may_be_private, origin, outgoing, remember_origin, remember_origins, without_compaction,
+    without_foreign_parts,
 };
 pub use private::{PrivateField, PrivateFields};
 pub(crate) use row::is_common_image;
@@ -70,7 +71,7 @@ pub(crate) use server::{KeyHeader, Server};
 /// | a tool's name with other characters than letters, digits, `_` and `-`, or above 64 | refused | refused | refused, above 128 | `.` and `:` are taken, a digit in front is not | refused | - |
 /// | a call id that is too long | above 40 characters | above 64 characters | - | - | - | - |
 /// | an answer at the end | refused by DeepSeek, llama.cpp | - | refused from Claude 4.6 on; before, white space at its end is | - | refused | - |
-/// | a choice of tools that demands a call | refused by DeepSeek while it thinks | - | - | - | - | no such field |
+/// | a choice of tools that demands a call | refused by DeepSeek while it thinks | - | refused by Claude Fable 5.1, Opus 5.5 and Sonnet 5.5 | - | - | no such field |
 /// | arguments that are not a JSON object | refused by vLLM, llama.cpp, `LiteLLM`, `SGLang` | - | refused | refused | refused by templates | refused |
 /// | images as data that are not PNG, JPEG, GIF or WebP | refused; GIF by xAI and Google's server, WebP by xAI and llama.cpp too | refused | refused | HEIC is taken, GIF is refused | refused | refused, GIF too, and WebP by servers before August 2026 |
 /// | another provider's fields | refused by servers that validate, such as Groq | refused | refused | refused | refused | - |
@@ -101,7 +102,7 @@ pub(crate) use server::{KeyHeader, Server};
 /// - Names of tools that were called under another provider's rule are replaced by the allowed part
 ///   of the name and letters that stand for the whole, the same in every prompt.
 /// - A call that Gemini did not make gets the signature that Google's reference names for such
-///   calls.
+///   calls, and so do texts and pictures for its models that make pictures.
 /// - If the model was cut off within arguments, they are sent as a text: `{"arguments": ".."}`.
 /// - A part of an answer that only another provider understands (a search that it ran, a summary of
 ///   its own), or that the provider's format has no place for (a picture that a model made), is

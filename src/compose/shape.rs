@@ -158,7 +158,7 @@ impl<'a> Shaping<'a> {
         let other = names::renamed(item.message(), self.rules.tool_names);
         let item = self.replaced(item, other, Adaptation::ToolNames)?;
         let other = item.message().as_ai().filter(|_| self.rules.parses_arguments);
-        let other = other.and_then(arguments::readable).map(Message::Ai);
+        let other = other.and_then(|ai| arguments::readable(ai, &self.rules)).map(Message::Ai);
         let item = self.replaced(item, other, Adaptation::Arguments)?;
         let now = match item.message() {
             Message::Tool(_) => Last::Result,
@@ -307,7 +307,7 @@ impl<'a> Shaping<'a> {
     fn without_foreign(&mut self, item: Item<'a>) -> Result<Option<Item<'a>>> {
         let Some(ai) = item.message().as_ai() else { return Ok(Some(item)) };
         let Some(left) = without_foreign_parts(ai, &self.rules) else {
-            let sent = outgoing(item.message(), &self.rules);
+            let sent = outgoing(item.message(), &self.rules, false);
             let is_emptied = sent.is_some_and(|(left, _)| is_emptied(item.message(), &left));
             if !is_emptied || is_temporary(&item) {
                 return Ok(Some(item));

@@ -16,6 +16,7 @@ impl Row {
         {
             // "Per part media resolution is not supported for this Model."
             self.detail = version >= (3, 0);
+            self.signed_parts = version >= (3, 0) && model.contains("image");
             // "Invalid or unsupported file uri", of Google's own API; a custom row sets this
             // itself.
             self.addresses &= version >= (2, 5) || self.name() != Provider::Gemini.row().name();
@@ -27,6 +28,12 @@ impl Row {
             if version >= (4, 8) {
                 self.opens = Opens::WithMessage;
             }
+            // "Invalid `signature` in `thinking` block. The block is bound to a different
+            // conversation."
+            self.binds_thoughts = version >= (5, 1);
+            // "type "tool" and "any" are not supported for this model": Fable and Mythos from 5.1,
+            // Opus and Sonnet from 5.5 on. The guide to Haiku 5.5 says nothing of the kind.
+            self.forced_calls &= version < (5, 1) || model.contains("haiku");
         }
         // This model does not think.
         self.forced_calls |= self.name() == "deepseek" && model == "deepseek-chat";

@@ -111,6 +111,8 @@ struct PrivateFilter<'a> {
     row: &'a Row,
     /// True if the message is from this provider or its family.
     own: bool,
+    /// True if reasoning is left out, whoever gave it.
+    forgets: bool,
     mark: &'static str,
     /// The attribute with the fields outside the content.
     beside: &'static str,
@@ -121,7 +123,7 @@ impl<'a> PrivateFilter<'a> {
         let own = row.takes_from(origin);
         let marks = KEPT_UNDER.iter().find(|(format, ..)| *format == row.format);
         let (mark, beside) = marks.map_or(("", ""), |(_, mark, beside)| (*mark, *beside));
-        Self { row, own, mark, beside }
+        Self { row, own, forgets: false, mark, beside }
     }
 
     fn all(&self) -> bool {
@@ -140,7 +142,9 @@ impl<'a> PrivateFilter<'a> {
         let mut left = Attributes::new();
         let mut changed = false;
         for (key, value) in fields {
-            let is_kept = STRUCTURE.contains(&key.as_str())
+            let is_structure =
+                STRUCTURE.contains(&key.as_str()) && (*value != "custom" || self.field("custom"));
+            let is_kept = is_structure
                 || self.field(key)
                 || value.is_null() // Gemini's mark of a made-up id
                 || (key == "custom" && value.is_boolean());
@@ -272,7 +276,7 @@ impl<'a> PrivateFilter<'a> {
     }
 
     fn thought(&self, thought: &Reasoning) -> Said {
-        if !self.own {
+        if !self.own || self.forgets {
             return Said::LeftOut;
         }
         let Some(kept) = thought.extra.get(self.mark).and_then(Value::as_object) else {
@@ -355,12 +359,18 @@ enum Said {
 
 /// Returns the message as it is sent to a provider, without what the provider does not take back,
 /// and the indexes of the remaining parts of an answer, if some are missing; `None` if nothing is
-/// left out.
-pub(crate) fn outgoing(message: &Message, row: &Row) -> Option<(Message, Option<Vec<usize>>)> {
+/// left out. Of an answer that `is_past`, no reasoning remains if the provider binds it to what is
+/// before it.
+pub(crate) fn outgoing(
+    message: &Message,
+    row: &Row,
+    is_past: bool,
+) -> Option<(Message, Option<Vec<usize>>)> {
     if !may_be_private(message) {
         return None;
     }
-    let taken = PrivateFilter::of(origin_of(message), row);
+    let forgets = is_past && row.binds_thoughts;
+    let taken = PrivateFilter { forgets, ..PrivateFilter::of(origin_of(message), row) };
     let beside = taken.under(taken.beside, attributes(message));
     let copy = taken.message(message);
     if beside.is_none() && copy.is_none() {
@@ -371,6 +381,18 @@ pub(crate) fn outgoing(message: &Message, row: &Row) -> Option<(Message, Option<
         details.attributes = beside;
     }
     Some((copy, places))
+}
+
+/// Returns whether this call of an answer is sent as one of a tool that takes free text instead of
+/// JSON. To others it is sent as a call of a function.
+pub(crate) fn is_free_text(call: &ToolCall, ai: &AiMessage, row: &Row) -> bool {
+    let kind = || call.extra.get("openai")?.get("type")?.as_str();
+    kind() == Some("custom") && PrivateFilter::of(origin(ai), row).field("custom")
+}
+
+/// Returns whether a message has fields of the provider's format outside its content.
+pub(crate) fn has_fields(message: &Message, row: &Row) -> bool {
+    attributes(message).contains_key(PrivateFilter::of(None, row).beside)
 }
 
 /// Returns whether nothing of an answer is left in the copy that is sent.

@@ -147,11 +147,23 @@ pub struct Row {
     /// True if reasoning without a signature is refused.
     #[serde(default)]
     pub signed_reasoning: bool,
+    /// True if signed reasoning is refused once anything before it has changed, as a window, a
+    /// temporary, a summary or another system message changes it. That of answers before the
+    /// running turn is then left out, so that it is never refused for what has changed between
+    /// turns. Claude Fable and Mythos from 5.1, and Opus, Sonnet and Haiku from 5.5 on do so, if
+    /// the model is named.
+    #[serde(default)]
+    pub binds_thoughts: bool,
     /// True if the first call of an answer is refused without a signature: those that another
     /// model made are marked with the one that the reference names for them. In OpenAI's format it
     /// stands in `extra_content`, as Google's server has it.
     #[serde(default)]
     pub signed_calls: bool,
+    /// True if the first text or picture of an answer, and each further picture, is refused without
+    /// a signature, in Gemini's format: those that came without one are marked in the same way.
+    /// Gemini's models that make pictures do so from 3 on, if the model is named.
+    #[serde(default)]
+    pub signed_parts: bool,
     /// Which names a tool may have.
     #[serde(default)]
     pub tool_names: ToolNames,
@@ -174,7 +186,8 @@ pub struct Row {
     pub calls_alone: bool,
     /// True if a request may demand a call. If false, a [choice](crate::wire::ToolChoice::Required)
     /// that demands one is an error: DeepSeek's models refuse it while they think, which they do
-    /// unless a request turns it off.
+    /// unless a request turns it off, and so do Claude Fable and Mythos from 5.1, Opus and Sonnet
+    /// from 5.5 on, if the model is named.
     #[serde(default = "yes")]
     pub forced_calls: bool,
     /// The name of the limit of answer tokens on a server of OpenAI's format. Each other format has

@@ -4,7 +4,7 @@ use super::Provider;
 use super::media::MediaLimits;
 use super::name::Name;
 use super::private::PrivateField::{
-    Audio, CacheControl, ExtraContent, Prefix, PromptCacheBreakpoint, ProviderSpecificFields,
+    CacheControl, Custom, ExtraContent, Prefix, PromptCacheBreakpoint, ProviderSpecificFields,
     ReasoningDetails, Thinking, ThinkingBlocks,
 };
 use super::private::PrivateFields;
@@ -54,7 +54,9 @@ pub(super) const COMPATIBLE: Row = Row {
     media: MediaLimits::NONE,
     media_in_results: true,
     signed_reasoning: false,
+    binds_thoughts: false,
     signed_calls: false,
+    signed_parts: false,
     tool_names: ToolNames::AtMost64,
     any_root: true,
     developer: false,
@@ -84,7 +86,7 @@ pub(super) const OPENAI: Row = Row {
     any_root: false,
     max_tokens: MaxTokens::MaxCompletionTokens,
     cache_marks: true,
-    private: PrivateFields::NONE.with(Audio).with(PromptCacheBreakpoint).from(Provider::Azure),
+    private: PrivateFields::NONE.with(Custom).with(PromptCacheBreakpoint).from(Provider::Azure),
     // Its guide to images: "Up to 500 individual image inputs per request", "Up to 50 MB total
     // payload size per request", "Up to 20 MB per image"; to files: 50 MB of all together.
     media: MediaLimits {
@@ -97,7 +99,7 @@ pub(super) const OPENAI: Row = Row {
 };
 
 pub(super) const AZURE: Row = Row {
-    private: PrivateFields::NONE.with(Audio).with(PromptCacheBreakpoint).from(Provider::OpenAi),
+    private: PrivateFields::NONE.with(Custom).with(PromptCacheBreakpoint).from(Provider::OpenAi),
     // Its guide to vision: "there is a limit of 10 images per chat request"; "The image size must
     // be greater than zero and cannot exceed 20971520 bytes."
     media: MediaLimits {
@@ -207,7 +209,7 @@ pub(super) const GEMINI: Row = Row {
     tool_names: ToolNames::Dotted,
     images: Some(Images::ANY),
     detail: false, // from Gemini 3 on it is taken, of a model that is named
-    private: PrivateFields::ALL.from(Provider::Vertex),
+    private: PrivateFields::ALL,
     // Its guide to images: "a maximum of 3,600 image files per request", and 20 MB for a request
     // with what is sent in it; later pages tell 100 MB, of some models.
     media: MediaLimits { pictures: Some(3_600), bytes: Some(18 * MB), ..MediaLimits::NONE },
@@ -215,10 +217,10 @@ pub(super) const GEMINI: Row = Row {
 };
 
 /// `Unknown name "id" at 'contents[1].parts[0].function_call': Cannot find field.`, by many public
-/// reports.
+/// reports. "Corrupted thought signature.", of one that Gemini's own API gave, and the other way
+/// round: so neither is of the other's family.
 pub(super) const VERTEX: Row = Row {
     ids: Ids::Unwritten,
-    private: PrivateFields::ALL.from(Provider::Gemini),
     // Its pages of the models: 3,000 images, 900 of Gemini 3 Pro's preview; 7 MB each as data.
     media: MediaLimits { pictures: Some(900), picture_bytes: Some(sent(7 * MB)), ..GEMINI.media },
     ..named("vertex", GEMINI)

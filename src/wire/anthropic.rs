@@ -40,7 +40,9 @@
 //!   blank tool result is a `tool_result` without content, or with an empty list of it.
 //! - Reasoning is written as it was read: `thinking` with its signature, `redacted_thinking` with
 //!   its data. Reasoning of another format, or without a signature, is left out, since the API
-//!   refuses it. (Servers with this format that don't sign get their reasoning back.)
+//!   refuses it. (Servers with this format that don't sign get their reasoning back.) That of
+//!   earlier turns is left out for a model that [binds](crate::provider::Row::binds_thoughts) it to
+//!   what is before it.
 //! - A call id is written in the letters that the API takes, `[A-Za-z0-9_-]`: every other one
 //!   becomes `_`, both in the call and in its result.
 //! - Pictures are written if they are base64 data in JPEG, PNG, GIF or WebP, an address, or a file

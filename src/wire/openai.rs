@@ -45,14 +45,17 @@
 //!   a file stored at the provider is named by its id. OpenAI takes only PDF as data: another file
 //!   that is a text is sent as one, and a placeholder replaces the others. The
 //!   [row](crate::provider::Row::files) of another server says what that takes.
-//! - Audio is `wav` or `mp3`; audio that the model spoke (a part with an id) is named by its id.
+//! - Audio is `wav` or `mp3`; audio that the model spoke (a part with an id) becomes its
+//!   transcript, and is left out without one, unless the server lists
+//!   [`Audio`](crate::provider::PrivateField::Audio): then it is named by its id.
 //! - Several texts of an answer or a result are a list for a server that takes cache marks, and one
 //!   string with line breaks for any other, since many take no list there.
 //! - A refusal is a text, so that it is seen; it is marked in the part's `extra` and is sent back
 //!   as a refusal.
 //! - A call of a custom tool (free text instead of JSON) is a [`ToolCall`](crate::ToolCall) with
-//!   that text as its arguments, marked in its `extra`. The deprecated `function_call` and its
-//!   `function` messages become tool calls and results with an id made from their position.
+//!   that text as its arguments, marked in its `extra`. It is a function's for a server that does
+//!   not list [`Custom`](crate::provider::PrivateField::Custom). The deprecated `function_call`
+//!   and its `function` messages become tool calls and results with an id made from their position.
 //! - Fields unknown to this version are kept under `openai` in the part's or the call's `extra`, or
 //!   for a message under [`ATTRIBUTE`] in its attributes. Only this format writes them again, for a
 //!   provider that lists them ([`PrivateFields`](crate::provider::PrivateFields)), or for any

@@ -297,7 +297,8 @@ impl<'a> Request<'a> {
     /// for that (`include`) if the model is known by name to reason, or if `reasoning` is added: a
     /// model that does not reason answers 400 to it. For a deployment with another name, add one of
     /// the two. Reasoning without encrypted content is left out, and is one of the
-    /// [`losses`](Self::losses); with `.extra("store", true)`, all of it is sent, by its id.
+    /// [`losses`](Self::losses); with `.extra("store", true)`, all of it is sent, by its id. A model
+    /// that is known by name not to reason is sent none.
     ///
     /// ```
     /// use memory_prompt::record::Snapshot;

@@ -125,7 +125,10 @@ pub type Input<'a> = View<'a, Options>;
 /// The options of this format; they come from a [`Row`](crate::provider::Row).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
+    /// True if the provider stores nothing, and so can't find reasoning by its id.
     unstored: bool,
+    /// True if the model does not reason, and refuses what another has thought.
+    unthinking: bool,
 }
 
 impl Input<'_> {
@@ -137,10 +140,11 @@ impl Input<'_> {
         self
     }
 
-    /// Leaves out reasoning without encrypted content, and the ids of what follows it, for requests
-    /// with `store: false`, where the provider can't find it by its id and answers 400. A server's
-    /// fully visible reasoning is sent back while a tool loop runs. A [`Request`](super::Request)
-    /// does this by itself.
+    /// Leaves out reasoning without encrypted content, the ids of what follows it, and items that
+    /// need theirs, such as a search of the provider's (`losses` lists these), for requests with
+    /// `store: false`, where the provider can't find it by its id and answers 400. A server's fully
+    /// visible reasoning is sent back while a tool loop runs. A [`Request`](super::Request) does
+    /// this by itself.
     ///
     /// ```
     /// use memory_prompt::wire::responses;
@@ -160,6 +164,13 @@ impl Input<'_> {
     #[must_use]
     pub fn unstored(mut self) -> Self {
         self.options.unstored = true;
+        self
+    }
+
+    /// Leaves out all reasoning, in the same way, for a model that does not reason: "Reasoning
+    /// input items can only be provided to a reasoning or computer use model."
+    pub(super) fn unthinking(mut self) -> Self {
+        self.options.unthinking = true;
         self
     }
 }

@@ -48,6 +48,8 @@ impl Terms {
         refused: fn(&Reasoning) -> Option<&'static str>,
         losses: &'m Losses,
     ) -> Vec<Sent<'m>> {
+        let all = || messages.iter().collect::<Vec<_>>();
+        let running = if self.row.binds_thoughts { running(&all()) } else { 0 };
         let sent = |(index, message): (usize, &'m Message)| {
             let sent = Sent::whole(index, message, losses);
             if matches!(message, Message::Custom(_)) {
@@ -60,7 +62,7 @@ impl Terms {
             }
             self.note_details(&sent);
             let as_it_is = !self.names_in_text && (self.verbatim || !may_be_private(message));
-            if as_it_is { Some(sent) } else { self.changed(sent, refused) }
+            if as_it_is { Some(sent) } else { self.changed(sent, index < running, refused) }
         };
         messages.iter().enumerate().filter_map(sent).collect()
     }
@@ -68,10 +70,11 @@ impl Terms {
     fn changed<'m>(
         &self,
         mut sent: Sent<'m>,
+        is_past: bool,
         refused: fn(&Reasoning) -> Option<&'static str>,
     ) -> Option<Sent<'m>> {
         if !self.verbatim {
-            if let Some((left, places)) = outgoing(&sent.message, &self.row) {
+            if let Some((left, places)) = outgoing(&sent.message, &self.row, is_past) {
                 let parts = sent.message.as_ai().map_or(&[][..], AiMessage::parts);
                 let is_left = |i| places.as_ref().is_none_or(|left| left.contains(&i));
                 let lost = parts.iter().enumerate().filter(|(i, _)| !is_left(*i));
@@ -176,6 +179,18 @@ impl<'m> Sent<'m> {
             }
         }
     }
+}
+
+/// Returns the place of the first answer after the user's last message, or of what stands where one
+/// belongs. What a user says together with results counts as one of them.
+pub(super) fn running(messages: &[&Message]) -> usize {
+    let is_beside = |i: usize| {
+        let before = messages.iter().take(i).rev().find(|message| !message.is_user());
+        before.is_some_and(|before| before.is_tool())
+    };
+    let begins = messages.iter().enumerate();
+    let begins = begins.rev().find(|(i, message)| message.is_user() && !is_beside(*i));
+    begins.map_or(0, |(i, _)| i + 1)
 }
 
 /// Returns whether there is anything to lose.

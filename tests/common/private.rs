@@ -21,7 +21,7 @@ pub fn with_private(
     })
 }
 
-const EPISODES: usize = 52;
+const EPISODES: usize = 53;
 
 /// Each line is an episode: the messages of it with ` ; ` between, each of an answer's provider and
 /// of what it says, or as it is stored. Words in capitals stand for what is in `NAMED`, and `$n`
@@ -79,6 +79,7 @@ user {"type": "file", "data": "eyJhIjoxfQ==", "media_type": "application/json", 
 user {"type": "file", "data": "UEsDBA==", "media_type": "application/zip", "name": "a.zip"}
 xai stop {"content": "", "reasoning_content": "hm"}
 gemini STOP [{"text": "a"}, {"text": "b"}, {"text": "", "thoughtSignature": "c2ln"}] {"groundingMetadata": {"groundingChunks": [{"web": {"uri": "https://e.x/a"}}]}}
+openai tool_calls {"content": null, "tool_calls": [{"id": "own$n", "type": "custom", "custom": {"name": "look", "input": "SELECT 1"}}]} ; ROLLED
 "#;
 
 const NAMED: [(&str, &str); 9] = [

@@ -93,6 +93,15 @@ fn chat(messages: &Value, of_user: &[&str], of_assistant: &[&str]) -> Wrong {
     wrong
 }
 
+/// All servers of OpenAI's format but OpenAI and Azure: "Input tag 'custom' found using 'type' does
+/// not match any of the expected tags", "unknown variant `custom`, expected `function`".
+pub fn functions_alone(messages: &Value) -> Wrong {
+    let calls = list(messages).iter().flat_map(|message| list(&message["tool_calls"]));
+    let other =
+        calls.map(|call| text(call, "type")).filter(|kind| !["function", ""].contains(kind));
+    other.map(|kind| format!("a call of type {kind:?}")).collect()
+}
+
 /// The blocks that a server of OpenAI's format knows, where they are fewer than OpenAI's.
 ///
 /// Reference: `mistral-common` ("Input tag 'refusal' found using 'type' does not match any of the

@@ -12,7 +12,12 @@ pub(crate) fn wrong(provider: Provider, body: &Value) -> Wrong {
     let order = of_order(provider, messages);
     let rules = [of_rules(provider, body), of_images(provider, body)].concat();
     let data = validators::data_of_its_type(body);
-    [rules, order, of_blocks(provider, messages), of_media(provider, body), data].concat()
+    let calls = match provider {
+        Provider::OpenAi | Provider::Azure => Wrong::new(),
+        _ => validators::functions_alone(messages),
+    };
+    let blocks = of_blocks(provider, messages);
+    [rules, order, blocks, of_media(provider, body), data, calls].concat()
 }
 
 fn of_order(provider: Provider, messages: &Value) -> Wrong {

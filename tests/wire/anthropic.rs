@@ -569,6 +569,104 @@ fn white_space_in_front_of_a_blank_text_is_trimmed() {
     assert_eq!(prompt[1].text(), "Hello");
 }
 
+/// A person asked Claude Fable 5.1 a second question, and the window had moved, or the system
+/// message told another date: "Invalid `signature` in `thinking` block. The block is bound to a
+/// different conversation." (400), and so until the first answer was out of the window.
+#[test]
+fn thoughts_of_earlier_turns_are_not_sent_where_they_are_bound() {
+    let said = |signature: &str, content: Value| {
+        let thought = json!({"type": "thinking", "thinking": "hm", "signature": signature});
+        let body = json!({"role": "assistant", "content": [thought, content]});
+        Message::from(wire::answer(Provider::Anthropic, body).expect("an answer"))
+    };
+    let call = |id: &str| json!({"type": "tool_use", "id": id, "name": "look", "input": {}});
+    let text = || json!({"type": "text", "text": "Done."});
+    let history = [
+        Message::user("First."),
+        said("sig-a", call("a")),
+        Message::tool("a", "look", "r"),
+        said("sig-b", text()),
+        Message::user("Second."),
+        said("sig-c", call("c")),
+        Message::tool("c", "look", "r"),
+        said("sig-d", call("d")),
+        Message::tool("d", "look", "r"),
+    ];
+    let body = |model: &str, n: usize| {
+        let prompt = crate::setups::prompt_for(Provider::Anthropic.model(model), &history[..n]);
+        let request = wire::Request::new(&prompt).max_tokens(9);
+        let losses: Vec<_> = request.losses().iter().map(ToString::to_string).collect();
+        (json!(request), losses)
+    };
+    for model in ["claude-fable-5-1", "claude-opus-5-5", "eu.anthropic.claude-haiku-5-5-v1:0"] {
+        let (whole, losses) = body(model, 9);
+        let sent = whole.to_string();
+        let is_sent = ["sig-a", "sig-b", "sig-c", "sig-d"].map(|it| sent.contains(it));
+        assert_eq!(is_sent, [false, false, true, true], "{model}: {sent}");
+        assert_eq!(losses, ["message 1, part 0: reasoning", "message 3, part 0: reasoning"]);
+        // Each request of a turn goes on from the one before.
+        let (before, _) = body(model, 7);
+        let list = |body: &Value| body["messages"].as_array().expect("a list").clone();
+        assert!(list(&whole).starts_with(&list(&before)), "{model}: {before}\n{whole}");
+        assert_eq!(crate::validators::anthropic(&whole["messages"]), [""; 0]);
+    }
+    for model in ["claude-opus-5", "claude-sonnet-4-6"] {
+        let (whole, losses) = body(model, 9);
+        assert_eq!((whole.to_string().matches("sig-").count(), losses.len()), (4, 0), "{model}");
+    }
+}
+
+/// An application's history was refused as a whole for a field that this version does not know,
+/// beside a late system message (`clear_at`) or results, where the same field beside any other
+/// message is kept: "unknown field".
+#[test]
+fn an_unknown_field_of_any_message_refuses_no_history() {
+    let block = json!({"type": "tool_result", "tool_use_id": "c", "content": "r"});
+    let messages = read(&json!([
+        {"role": "user", "content": "q", "new": 1},
+        {"role": "assistant", "new": 1, "content": [
+            {"type": "tool_use", "id": "c", "name": "look", "input": {}}]},
+        {"role": "user", "content": [block], "new": 1},
+        {"role": "system", "content": "Be brief.", "clear_at": "next_user_message"},
+    ]));
+    assert_eq!(messages.len(), 4);
+    let Message::System(late) = &messages[3] else { panic!("{messages:?}") };
+    assert_eq!(late.attributes()[ATTRIBUTE]["clear_at"], "next_user_message");
+    // It stands beside the entry, and is none of a result's.
+    assert_eq!(written(&messages)[2]["content"], json!([block]));
+}
+
+/// Tools that were added in the middle of a conversation with Claude left a system message without
+/// words, which xAI was sent: "An empty message was provided." (400)
+#[test]
+fn a_system_message_of_another_formats_fields_alone_is_not_sent() {
+    let change = json!({"type": "tool_addition", "tool": {"type": "tool_reference", "name": "t"}});
+    let history = wire::history(
+        Provider::Anthropic,
+        json!([
+            {"role": "user", "content": "q"},
+            {"role": "system", "content": [change]},
+            {"role": "assistant", "content": "a"},
+            {"role": "user", "content": "And?"},
+        ]),
+    )
+    .expect("a history");
+    let prompt = |provider| {
+        let composer = Composer::new().system("Be brief.").for_provider(provider);
+        let snapshot = Snapshot::from_messages(history.iter().cloned());
+        composer.compose_all(&snapshot, &[]).expect("a prompt")
+    };
+    let sent = json!(wire::openai::messages(&prompt(Provider::Xai)));
+    let roles: Vec<_> = sent.as_array().expect("a list").iter().map(|it| &it["role"]).collect();
+    assert_eq!(roles, ["system", "user", "assistant", "user"]);
+    // Where it has a place, it stays.
+    let mut row = Row::like(Provider::Anthropic, "own").expect("a name");
+    row.late_system = true;
+    row.private = row.private.from(Provider::Anthropic);
+    let sent = json!(anthropic::messages(&prompt(Provider::custom(row))));
+    assert_eq!(sent[1]["content"], json!([change]));
+}
+
 /// A tool that failed and showed a picture: "all content must be type 'text' if `is_error` is
 /// true".
 #[test]

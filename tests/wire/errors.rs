@@ -129,7 +129,7 @@ fn anthropic_says_where() {
         [{"role":"user","content":[{"type":"image","source":{"type":"base64","data":"x"}}]}] => messages[0].content[0].source.media_type: missing
         [{"role":"assistant","content":[{"type":"tool_use","id":"a","name":"b","input":"{}"}]}] => messages[0].content[0].input: expected an object, found a string
         {"system":[{"type":"image"}],"messages":[]} => system[0].type: expected `text`
-        [{"role":"user","when":1,"content":[{"type":"tool_result","tool_use_id":"c"}]}] => messages[0]: a field that is not known
+        {"system":[{"type":"text","text":"a","when":1}],"messages":[]} => system[0]: a field that is not known
         answer
         {"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}} => error: the provider answered an error (`overloaded_error`)
         {"role":"user","content":"x"} => role: expected `assistant`

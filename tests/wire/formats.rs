@@ -83,6 +83,9 @@ laws!(openai, "/choices/0/message", |messages, golden| {
     if !golden["provider"].is_null() {
         view = view.for_provider(serde_json::from_value(golden["provider"].clone()).unwrap());
     }
+    if asks(&golden, "verbatim") {
+        view = view.verbatim();
+    }
     if asks(&golden, "developer") {
         view = view.developer();
     }

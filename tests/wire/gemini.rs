@@ -583,6 +583,49 @@ fn ids_of_calls_are_not_written_to_vertex() {
     assert_eq!(contents(Provider::Gemini)[1]["parts"][0]["functionCall"]["id"], "a");
 }
 
+/// A person had a picture of Gemini 2.5 changed by Gemini 3, and went on there after another
+/// model's answer: "Image part is missing a `thought_signature` in content position 2" (400), and
+/// the same of texts, for as long as the answer was in the window.
+#[test]
+fn a_model_that_makes_pictures_finds_a_signature_on_each_answer() {
+    let made = |parts: Value| {
+        let body = json!({"candidates": [{"finishReason": "STOP", "content": {"parts": parts}}]});
+        Message::from(wire::answer(Provider::Gemini, body).unwrap())
+    };
+    let picture = || json!({"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}});
+    let mut signed = picture();
+    signed["thoughtSignature"] = "c2ln".into();
+    let history = [
+        Message::user("A cat."),
+        made(json!([{"text": "Here:"}, picture(), {"text": "And so?"}])),
+        Message::user("Black."),
+        Message::ai("A black one."),
+        Message::user("Again."),
+        made(json!([{"text": "hm", "thought": true}, signed, {"text": "Done."}])),
+        Message::user("Thanks."),
+    ];
+    let signatures = |provider: Provider| {
+        let prompt = crate::setups::prompt_for(provider, &history);
+        let contents = json!(gemini::contents(&prompt));
+        let entries = contents.as_array().unwrap().iter();
+        let parts = entries.filter(|it| it["role"] == "model").map(|it| it["parts"].clone());
+        let parts: Vec<Value> = parts.flat_map(|it| it.as_array().unwrap().clone()).collect();
+        parts.iter().map(|it| it["thoughtSignature"].as_str().map(str::to_owned)).collect()
+    };
+    let skipped = || Some("skip_thought_signature_validator".to_owned());
+    let own = || Some("c2ln".to_owned());
+    let all = vec![skipped(), skipped(), None, skipped(), None, own(), None];
+    for provider in [Provider::Gemini, Provider::Gemini.model("gemini-3-pro-preview")] {
+        let signatures: Vec<Option<String>> = signatures(provider);
+        assert_eq!(signatures, [None, None, None, None, None, own(), None], "{provider}");
+    }
+    for model in ["gemini-3-pro-image-preview", "gemini-3.1-flash-image"] {
+        assert_eq!(signatures(Provider::Gemini.model(model)), all, "{model}");
+    }
+    let older: Vec<_> = signatures(Provider::Gemini.model("gemini-2.5-flash-image"));
+    assert_eq!(older.iter().flatten().count(), 1);
+}
+
 /// Of media Gemini takes some types within a result, and answers 400 to others: they are behind it.
 #[test]
 fn media_that_a_result_can_not_hold_are_behind_it() {

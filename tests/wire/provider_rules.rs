@@ -659,6 +659,13 @@ fn the_openai_validator_can_fail() {
 }
 
 #[test]
+fn the_validator_of_functions_can_fail() {
+    let free = json!({"id": "c", "type": "custom", "custom": {"name": "sql", "input": "x"}});
+    let messages = json!([{"role": "assistant", "tool_calls": [free]}]);
+    refuses(&validators::functions_alone(&messages), "a call of type");
+}
+
+#[test]
 fn the_validator_of_blocks_can_fail() {
     let check = |body, kinds: &[&str], why| {
         refuses(&validators::known_blocks(&body, kinds, &["text"]), why);

@@ -674,6 +674,26 @@ fn a_model_that_thinks_is_not_made_to_call() {
     assert_eq!(auto["tool_choice"], "auto");
 }
 
+/// Claude Fable 5.1 was to be made to call: "type "tool" and "any" are not supported for this
+/// model", and so were Opus 5.5 and Sonnet 5.5.
+#[test]
+fn the_newest_claudes_are_not_made_to_call() {
+    let tools = some_tools();
+    let asked = |model: &str, choice: ToolChoice| {
+        let prompt = greeting(Provider::Anthropic.model(model));
+        let request = Request::new(&prompt).max_tokens(9).tools(&tools).tool_choice(choice);
+        request.check().map_err(|error| error.to_string())
+    };
+    for model in ["claude-fable-5-1", "claude-mythos-5-2", "claude-opus-5-5", "claude-sonnet-5-5"] {
+        let error = asked(model, ToolChoice::Required).unwrap_err();
+        assert!(error.contains("choice: it can't be made to call a tool"), "{model}: {error}");
+        asked(model, ToolChoice::Auto).unwrap();
+    }
+    for model in ["claude-opus-5", "claude-fable-5", "claude-haiku-5-5", "claude-sonnet-4-6"] {
+        asked(model, ToolChoice::Required).unwrap();
+    }
+}
+
 /// A row of one's own said that the system message is called `developer`, and it was sent twice: as
 /// a message and as `instructions`.
 #[test]

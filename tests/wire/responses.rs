@@ -4,6 +4,7 @@
 
 use crate::counted::counted;
 use crate::events::streamed;
+use crate::setups::prompt_for;
 use crate::values::compose;
 use crate::wire_messages;
 use crate::wrong::wrong;
@@ -14,7 +15,7 @@ use memory_prompt::message::{
 use memory_prompt::provider::Row;
 use memory_prompt::record::Snapshot;
 use memory_prompt::wire::responses::{self, ATTRIBUTE, Input};
-use memory_prompt::wire::{Event, Request, openai};
+use memory_prompt::wire::{self, Event, Request, openai};
 use memory_prompt::{Clear, Composer, Message, Provider, ToolCall, Window};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -83,6 +84,67 @@ fn what_another_format_signed_is_not_sent() {
     let expected = json!([{"role": "assistant", "content": "x", "tool_calls": [
         {"id": "c", "type": "function", "function": {"name": "t", "arguments": "free"}}]}]);
     assert_eq!(json!(openai::Messages::of(&[mine.into()])), expected);
+}
+
+/// The answer of a reasoning model that searched, as the provider gives it.
+fn searched(sealed: bool) -> Message {
+    let mut thought = json!({"type": "reasoning", "id": "rs_1", "summary": []});
+    if sealed {
+        thought["encrypted_content"] = "gAAA".into();
+    }
+    let body = json!({"status": "completed", "output": [
+        thought,
+        {"type": "web_search_call", "id": "ws_1", "status": "completed"},
+        {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
+            "content": [{"type": "output_text", "text": "Sunny.", "annotations": []}]}]});
+    wire::answer(Provider::OpenAiResponses, body).unwrap().into()
+}
+
+/// The kinds of the items that a request for this model holds, and what it loses.
+fn sent_to(model: &str, answer: Message) -> (Vec<Value>, String, Vec<String>) {
+    let history = [Message::user("q"), answer, Message::user("And now?")];
+    let prompt = prompt_for(Provider::OpenAiResponses, &history);
+    let request = Request::new(&prompt).model(model);
+    let losses = request.losses().iter().map(ToString::to_string).collect();
+    let body = json!(request);
+    let kinds = body["input"].as_array().unwrap().iter().map(|it| it["type"].clone());
+    (kinds.collect(), body.to_string(), losses)
+}
+
+/// A person went on with `gpt-4.1` where `gpt-5-mini` had thought: "Reasoning input items can only
+/// be provided to a reasoning or computer use model. Remove reasoning items from your input" (400),
+/// and so for each question from there on.
+#[test]
+fn a_model_that_does_not_reason_is_sent_no_reasoning() {
+    let lost = ["message 1, part 0: reasoning", "message 1, part 1: an item without its reasoning"];
+    for model in ["gpt-4.1", "gpt-4o-mini", "openai/gpt-4o", "gpt-35-turbo", "gpt-5-chat-latest"] {
+        let (kinds, body, losses) = sent_to(model, searched(true));
+        assert_eq!(kinds, ["message", "message", "message"], "{model}");
+        assert!(!body.contains("gAAA") && !body.contains("_1\""), "{model}: {body}");
+        assert_eq!(losses, lost, "{model}");
+    }
+    let whole = ["message", "reasoning", "web_search_call", "message", "message"];
+    for model in ["gpt-5-mini", "o3", "gpt-oss-120b", "our-deployment"] {
+        let (kinds, _, losses) = sent_to(model, searched(true));
+        assert_eq!((kinds, losses), (whole.map(Value::from).to_vec(), Vec::new()), "{model}");
+    }
+}
+
+/// A deployment of another name gave its reasoning without encrypting it, and had searched: the
+/// thought was left out, and the search behind it kept its id: "Item `ws_1` of type
+/// `web_search_call` was provided without its required 'reasoning' item" (400).
+#[test]
+fn a_search_goes_with_the_reasoning_before_it() {
+    let (kinds, body, losses) = sent_to("our-deployment", searched(false));
+    assert_eq!(kinds, ["message", "message", "message"]);
+    assert!(!body.contains("_1\"") && body.contains("Sunny."), "{body}");
+    assert_eq!(losses[1], "message 1, part 1: an item without its reasoning");
+    // Without reasoning before it, nothing asks for any.
+    let alone = json!({"status": "completed", "output": [
+        {"type": "web_search_call", "id": "ws_1", "status": "completed"}]});
+    let alone = wire::answer(Provider::OpenAiResponses, alone).unwrap();
+    let (kinds, _, losses) = sent_to("gpt-4.1", alone.into());
+    assert_eq!((kinds[1].as_str(), losses.len()), (Some("web_search_call"), 0));
 }
 
 #[test]
@@ -404,7 +466,7 @@ fn a_picture_that_the_model_made_is_one() {
     let row = Row::like(Provider::OpenAiResponses, "twin").unwrap();
     let twin = json!(Input::of(&messages).for_provider(Provider::custom(row)));
     assert!(!twin.to_string().contains("UklGR"), "{twin}");
-    let gemini = json!(memory_prompt::wire::gemini::Contents::of(&messages));
+    let gemini = json!(wire::gemini::Contents::of(&messages));
     assert_eq!(gemini[0]["parts"][0]["inlineData"]["mimeType"], "image/webp");
     // One that failed holds none, and goes back as it came.
     let failed =
@@ -424,7 +486,7 @@ fn reasoning_that_is_shown_whole_goes_back_within_a_tool_loop() {
     let row = Row::like(Provider::OpenAiResponses, "open-models").unwrap();
     let server = Provider::custom(row);
     let body = json!({"status": "completed", "output": [thought, call]});
-    let called = Message::from(memory_prompt::wire::answer(server, body).unwrap());
+    let called = Message::from(wire::answer(server, body).unwrap());
     let mut history = vec![Message::user("hi"), called, Message::tool("c", "look", "sunny")];
     let sent = |history: &[Message]| json!(Input::of(history).for_provider(server).unstored());
     assert_eq!(sent(&history)[1], thought);
@@ -434,7 +496,7 @@ fn reasoning_that_is_shown_whole_goes_back_within_a_tool_loop() {
     // OpenAI looks for one without content by its id, and finds nothing.
     let bare = json!({"type": "reasoning", "id": "rs_1", "summary": []});
     let body = json!({"status": "completed", "output": [bare, call]});
-    let called = Message::from(memory_prompt::wire::answer(server, body).unwrap());
+    let called = Message::from(wire::answer(server, body).unwrap());
     assert_eq!(sent(&[Message::user("hi"), called])[1]["type"], "function_call");
 }
 

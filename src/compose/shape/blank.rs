@@ -4,7 +4,7 @@ use crate::message::{
     AiMessage, AiPart, Body, Content, EMPTY_MESSAGE, Message, NO_OUTPUT, Part, TextPart,
 };
 use crate::prompt::{Adaptation, Item, Origin};
-use crate::provider::{Blank, Row, without_foreign_parts};
+use crate::provider::{Blank, Row, has_fields, without_foreign_parts};
 
 /// The result of the check for blank text.
 pub(super) enum Checked {
@@ -28,7 +28,7 @@ pub(super) fn checked(message: &Message, rules: &Row) -> Checked {
             checked_content(message, &tool.content, blank, NO_OUTPUT)
         }
         Message::Ai(ai) => checked_answer(ai, rules),
-        Message::System(late) if blank.is(late.text()) && late.attributes().is_empty() => {
+        Message::System(late) if blank.is(late.text()) && !has_fields(message, rules) => {
             Checked::Nothing
         }
         _ => Checked::Fine,

@@ -66,7 +66,7 @@ pub fn answer<'a>(json: impl Into<Json<'a>>) -> Result<Answer> {
 /// message of the role `system` becomes one in its place. Tool results become messages of their
 /// own, with the tool's name from the call before them. Of a whole body, only `system` and
 /// `messages` are read. `cache_control` is dropped; other unknown fields of a message become its
-/// attribute [`ATTRIBUTE`].
+/// attribute [`ATTRIBUTE`], and those of an entry of results alone are dropped.
 ///
 /// ```
 /// use memory_prompt::{Message, wire::anthropic};
@@ -86,7 +86,7 @@ pub fn history<'a>(json: impl Into<Json<'a>>) -> Result<Vec<Message>> {
     let top = At::top("read anthropic history");
     let mut reader = Reader::default();
     let mut system = |body: &mut Fields| match body.take("system") {
-        Some(system) => reader.system(system, top.key("system")),
+        Some(system) => reader.system(system, top.key("system"), Attributes::new()),
         None => Ok(()),
     };
     for message in objects(top.parse(json)?, top, "messages", &mut system)? {
@@ -115,14 +115,15 @@ impl Reader {
             }
             "system" => {
                 let content = fields.required("content")?;
-                self.system(content, fields.at.key("content"))?;
-                fields.end()
+                let at = fields.at.key("content");
+                self.system(content, at, fields.rest())
             }
             _ => Err(fields.at.key("role").error("unknown role")),
         }
     }
 
-    fn system(&mut self, content: Value, at: At) -> Result<()> {
+    /// Reads a system message, with the fields beside its content.
+    fn system(&mut self, content: Value, at: At, mut kept: Attributes) -> Result<()> {
         let mut changes = Vec::new();
         let text = |block: Value, at: At| {
             let mut fields = Fields::of(block, at)?;
@@ -146,7 +147,6 @@ impl Reader {
         let is_told = !texts.is_empty();
         texts.retain(|text| changes.is_empty() || !text.is_empty());
         if is_told {
-            let mut kept = Attributes::new();
             if !changes.is_empty() {
                 kept.insert(TOOL_CHANGES.to_owned(), changes.into());
             }
@@ -179,7 +179,7 @@ impl Reader {
             return Ok(());
         }
         if has_results && parts.is_empty() {
-            return fields.end();
+            return Ok(());
         }
         let content = if has_results { content_of(parts) } else { Content::from(parts) };
         self.read.push(with_rest(UserMessage::new(content), ATTRIBUTE, fields.rest()));

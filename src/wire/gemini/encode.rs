@@ -93,11 +93,16 @@ impl Writer<'_> {
                 }
             }
             Message::Ai(m) => {
-                parts.extend(m.as_text().and_then(text_part));
+                parts.extend(m.as_text().and_then(text_part).map(|it| self.signed(it)));
                 for (i, part) in m.parts().iter().enumerate() {
                     match part {
                         AiPart::Content(part) => match self.part(part) {
-                            Some(object) => parts.push(object),
+                            Some(object) => {
+                                let is_thought = |it: &Object<'_>| it.get("thought").is_some();
+                                let is_first = parts.iter().all(is_thought);
+                                let is_signed = is_first || part.as_media().is_some();
+                                parts.push(if is_signed { self.signed(object) } else { object });
+                            }
                             None if part.as_text().is_some() => {}
                             // A placeholder would look like the model's own words.
                             None => sent.refuse(i, part),
@@ -136,6 +141,15 @@ impl Writer<'_> {
             }
             Part::Other(_) => as_other_part(FORMAT, part).map(|it| Object::of_kept(Some(it))),
         }
+    }
+
+    /// Returns a part of an answer with a signature: if the model wants one and none came with it,
+    /// the placeholder. "Image part is missing a `thought_signature`"
+    fn signed<'s>(&self, mut part: Object<'s>) -> Object<'s> {
+        if self.row.signed_parts && part.get(SIGNATURE).is_none() {
+            part.put(SIGNATURE, NO_SIGNATURE);
+        }
+        part
     }
 
     fn writes_ids(&self) -> bool {

@@ -36,7 +36,14 @@ impl<'a> Request<'a> {
     /// Returns the messages as Responses items, for a provider that stores them or not.
     pub(super) fn input(&self) -> responses::Input<'a> {
         let input = responses::input(self.prompt);
+        let input = if self.reasons() == Some(false) { input.unthinking() } else { input };
         if self.is_stored() { input } else { input.unstored() }
+    }
+
+    /// Returns whether the model reasons, if its name or the options tell.
+    fn reasons(&self) -> Option<bool> {
+        let is_asked = self.extra.get("reasoning").is_some_and(Value::is_object);
+        if is_asked { Some(true) } else { self.model.as_deref().and_then(reasons) }
     }
 
     fn is_stored(&self) -> bool {
@@ -48,22 +55,21 @@ impl<'a> Request<'a> {
     fn wants_encrypted(&self) -> bool {
         let asked = self.extra.get("include").and_then(Value::as_array);
         let is_asked = asked.is_some_and(|all| all.iter().any(|it| it == ENCRYPTED));
-        let reasons = self.extra.get("reasoning").is_some_and(Value::is_object)
-            || self.model.as_deref().is_some_and(reasons);
-        reasons && !self.is_stored() && !is_asked
+        self.reasons() == Some(true) && !self.is_stored() && !is_asked
     }
 }
 
-/// Returns whether a model of this name is known to reason: OpenAI's since o1 and GPT-5, except
-/// chat models.
-fn reasons(model: &str) -> bool {
+/// Returns whether a model of this name reasons, if it is known: OpenAI's do since o1 and GPT-5,
+/// except chat models.
+fn reasons(model: &str) -> Option<bool> {
     let name = model.rsplit('/').next().unwrap_or_default();
-    let begins = |rest: &str, least: u32| {
+    let number = |rest: &str| {
         let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        // Azure writes 3.5 as 35.
-        rest[..digits].parse().is_ok_and(|number: u32| (least..35).contains(&number))
+        rest[..digits].parse::<u32>().ok()
     };
-    let is_newer = name.strip_prefix("gpt-").is_some_and(|rest| begins(rest, 5));
-    let is_o = name.strip_prefix('o').is_some_and(|rest| begins(rest, 1));
-    (is_newer || is_o) && !name.contains("chat")
+    let gpt = name.strip_prefix("gpt-").and_then(number);
+    // Azure writes 3.5 as 35.
+    let gpt = gpt.map(|number| (5..35).contains(&number));
+    let o = || name.strip_prefix('o').and_then(number).map(|_| true);
+    gpt.or_else(o).map(|reasons| reasons && !name.contains("chat"))
 }

@@ -16,6 +16,7 @@ use crate::prompt::Prompt;
 use crate::provider::Format;
 use crate::wire::anthropic;
 use crate::wire::losses::Losses;
+use crate::wire::terms::running;
 use crate::wire::view::MessageFormat;
 
 pub(super) const LOST: &str = "the option `thinking`";
@@ -74,12 +75,6 @@ fn open_loop(prompt: &Prompt) -> Option<(usize, Vec<&Message>)> {
 /// a user says together with results counts as one of them.
 pub(super) fn behind_question(prompt: &Prompt) -> (usize, Vec<&Message>) {
     let messages: Vec<_> = prompt.iter().collect();
-    let is_beside = |i: usize| {
-        let before = messages[..i].iter().rev().find(|message| !message.is_user());
-        before.is_some_and(|before| before.is_tool())
-    };
-    let begins = messages.iter().enumerate();
-    let begins = begins.rev().find(|(i, message)| message.is_user() && !is_beside(*i));
-    let first = begins.map_or(0, |(i, _)| i + 1);
+    let first = running(&messages);
     (first, messages.get(first..).unwrap_or_default().to_vec())
 }

@@ -20,7 +20,8 @@ impl MessageFormat for Options {
 
     fn messages<'s>(view: &Input<'_>, sent: &'s [Sent<'_>]) -> Vec<BorrowedValue<'s>> {
         let developer = view.terms.row.developer;
-        let unstored = view.options.unstored && !view.terms.verbatim;
+        let mut options = view.options;
+        options.unstored &= !view.terms.verbatim;
         // The beginning of an unfinished tool loop.
         let running = sent.iter().rposition(|sent| sent.message.is_user()).unwrap_or_default();
         let mut asked: Option<&AiMessage> = None;
@@ -43,10 +44,14 @@ impl MessageFormat for Options {
                     if m.has_tool_calls() {
                         asked = Some(m);
                     }
-                    let runs = i > running;
                     let functions = as_functions(m, sent.get(i + 1..).unwrap_or_default());
-                    let mut answer =
-                        Answer { unstored, runs, functions, sends_ids: true, items: Vec::new() };
+                    let mut answer = Answer {
+                        options,
+                        runs: i > running,
+                        functions,
+                        sends_ids: true,
+                        items: Vec::new(),
+                    };
                     answer.write(m, one);
                     items.extend(answer.items.into_iter().map(|item| (one.index, item)));
                     continue;
@@ -201,15 +206,15 @@ fn file(media: &Media) -> Object<'_> {
 }
 
 struct Answer<'s> {
-    /// True if the provider stores nothing, and so can't find reasoning by its id.
-    unstored: bool,
+    options: Options,
     /// True if it belongs to an unfinished tool loop.
     runs: bool,
     /// The ids of calls of other kinds that are written as function calls. Reasoning, which is
     /// bound to the item that it came with, is left out then.
     functions: Vec<&'s str>,
     /// False behind reasoning that the provider knows and is not sent. "Item .. was provided
-    /// without its required 'reasoning' item": without an id, there is no such check.
+    /// without its required 'reasoning' item": without an id, there is no such check. What the
+    /// provider ran by itself needs its id, and is left out.
     sends_ids: bool,
     items: Vec<Object<'s>>,
 }
@@ -235,6 +240,13 @@ impl<'s> Answer<'s> {
                 AiPart::Content(part) => match (fields(part), part) {
                     (Some(kept), _) => {
                         if let Some(item) = object(kept, "item") {
+                            // A compaction stands for what is not sent.
+                            let is_bound = item.get("type").is_none_or(|it| it != "compaction");
+                            if is_bound && !self.sends_ids {
+                                sent.lose(i, "an item without its reasoning", Weight::Noted);
+                                i = next;
+                                continue;
+                            }
                             let made = part.as_media().and_then(inline).map(|made| made.data);
                             self.items.push(Object::of_kept(Some(item)).with("result", made));
                         } else {
@@ -257,7 +269,8 @@ impl<'s> Answer<'s> {
         let is_read = self.runs && kept.is_some_and(|kept| kept.contains_key("content"));
         let is_sealed = reasoning.signature.as_deref().is_some_and(|it| !it.is_empty());
         // "Items are not persisted when `store` is set to false."
-        if !self.functions.is_empty() || (self.unstored && !is_sealed && !is_read) {
+        let is_lost = self.options.unstored && !is_sealed && !is_read;
+        if self.options.unthinking || !self.functions.is_empty() || is_lost {
             self.sends_ids = false;
             return None;
         }
