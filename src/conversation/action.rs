@@ -21,7 +21,8 @@ use crate::record::Incarnation;
 pub enum Action {
     /// To ask this.
     Say(String),
-    /// To ask this in the place of the message at this position.
+    /// To ask this in the place of the message at this position, with the pictures and files of
+    /// that one.
     Edit(u64, String),
     /// To answer the newest question anew.
     Regenerate,

@@ -248,7 +248,10 @@ macro_rules! over {
                 }
                 match action {
                     Action::Say(text) => return Ok(Some(text.into())),
-                    Action::Edit(at, text) => return self.prompt.edit_turn(at, text)$($now)*.map(Some),
+                    Action::Edit(at, text) => {
+                        let question = self.prompt.view()?.reworded(at, text)$($now)*?;
+                        return self.prompt.edit_turn(at, question)$($now)*.map(Some);
+                    }
                     Action::Regenerate => return self.prompt.regenerate()$($now)*.map(Some),
                     Action::Switch(to) => self.switch(to)$($now)*?,
                     Action::Undo => self.undo()$($now)*?,

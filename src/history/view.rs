@@ -17,7 +17,7 @@ use crate::memory::{
 };
 #[cfg(feature = "async")]
 use crate::memory::{AsyncChatMemory, BoxFuture, append_and_read_by_the_larger_forms, share_async};
-use crate::message::Message;
+use crate::message::{Message, Part};
 use crate::pins::around;
 use crate::record::{Incarnation, Slot, SlotVersion, Snapshot};
 use crate::summary;
@@ -318,6 +318,17 @@ macro_rules! over {
                     }
                     return Ok((fork(&at, position, 1), question));
                 }
+            }
+
+            /// Returns this text as a question in the place of the message at this position, with
+            /// the pictures and files of that one.
+            pub(crate) $($async)* fn reworded(&self, position: u64, text: String) -> Result<Message> {
+                let (seen, _) = self.seen(&Read::newest(0).positions([position]))$($now)*?;
+                let asked = seen.picked().find(position).filter(|it| it.message().is_user());
+                let parts = asked.iter().flat_map(|it| it.message().content_parts());
+                let media = parts.filter(|(_, part)| part.as_media().is_some());
+                let parts = media.map(|(_, part)| part.clone()).chain([Part::text(text)]);
+                Ok(Message::user(parts.collect::<Vec<_>>()))
             }
 
             /// Returns the branch in the making on which something else is asked in the place of

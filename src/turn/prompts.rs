@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
+use super::late::Stored;
 use super::look::Look;
 use super::over::AnyMemory;
 use super::room::{excess, room_for_answer, size};
@@ -11,9 +12,9 @@ use super::unfinished::{begun_by_others, note_of, shortened, stored_by_others};
 use super::{Ask, Turn};
 use crate::compose::{Composer, Composition, Temporaries};
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{Read, must_not_refer};
+use crate::memory::{Fork, On, Read, must_not_refer};
 use crate::memory_prompt::{MemoryPrompt, sends_as_much};
-use crate::message::Message;
+use crate::message::{Message, ToolCall};
 use crate::prompt::{MediaData, Prompt, Recalled};
 use crate::recall::{Found, Outcome};
 use crate::record::{Records, Snapshot};
@@ -125,14 +126,18 @@ impl Turn {
             return Ok(());
         }
         let others: Vec<_> = slots.into_iter().map(|it| it.0).filter(|it| *it != own).collect();
-        let mut lines = Vec::new();
+        let is_repeatable = |call: &ToolCall| self.state.is_repeatable(call);
+        let mut lines = match self.state.on.and_then(|on| on.fork) {
+            Some(fork) => stored_by_others(&replaced(memory, fork).await?, is_repeatable),
+            None => Vec::new(),
+        };
         if !others.is_empty() || self.state.seen.is_some() {
             let page = self.read(memory, Read::newest(0).slots(others)).await?;
             // What was stored since is read after the slots: a turn that ends in between is
             // mentioned twice then, and not missed.
             if self.state.seen.is_some_and(|seen| page.end > seen.end) {
                 let stored = self.read_stored(memory).await?;
-                lines = stored_by_others(&stored, |call| self.state.is_repeatable(call));
+                lines.extend(stored_by_others(&stored, |call| self.state.is_repeatable(call)));
             }
             lines.extend(begun_by_others(&page, &own));
         }
@@ -319,6 +324,14 @@ impl Turn {
         }
         self.asked(Arc::unwrap_or_clone(ask.prompt))
     }
+}
+
+/// Returns the newest of what stands in the place that a turn on this branch takes: an answer may
+/// be another one, but what its tools have done is done.
+async fn replaced(memory: &impl AnyMemory, fork: Fork) -> Result<Stored> {
+    let mut stored = Stored::since(fork.at, Some(On::branch(fork.from)));
+    stored.add_page(&memory.look_up(&stored.page().references()).await?);
+    Ok(stored)
 }
 
 /// Shortens the note to one line; returns false if it was not longer.

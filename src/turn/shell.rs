@@ -113,7 +113,9 @@ macro_rules! over {
             /// Begins a turn that answers the newest question anew. Nothing is stored until it
             /// ends, and if it ends without an answer the former one stays current. Its answer is
             /// stored beside that one, and is the current one from then on. What followed the
-            /// question, tool groups included, is on the branch that is left.
+            /// question, tool groups included, is on the branch that is left; of its calls the
+            /// model is told those of tools that are not [repeatable](crate::Tool::repeatable),
+            /// with their results: what is done is done.
             ///
             /// [`Turn::next`] runs it, or [`Conversation::stream`](crate::Conversation::stream).
             ///
@@ -130,7 +132,7 @@ macro_rules! over {
 
             /// Begins a turn that asks something else in the place of the message at this position.
             /// Nothing is stored until it ends, and if it ends without an answer what was said
-            /// before stays current.
+            /// before stays current. The model is told of calls as by [`regenerate`](Self::regenerate).
             ///
             /// # Errors
             ///

@@ -151,6 +151,46 @@ fn what_a_failed_answer_has_done_is_kept_aside() {
     assert_eq!(memory.len().unwrap(), 4);
 }
 
+/// Somebody wanted the answer in other words, and had a second table: the model was not told that
+/// the answer before it had booked one.
+#[test]
+fn what_the_former_answer_has_done_is_told() {
+    let model = Scripted::new().calls("book", json!({"seats": 2})).calls("look", json!({}));
+    let conversation = Conversation::new(shared().1, model.says("Booked.").says("It is booked."))
+        .tool(Tool::new("book", "Books."), |_: serde_json::Value| Ok("table 7"))
+        .tool(Tool::new("look", "Looks.").repeatable(), |()| Ok("sunny"));
+    conversation.say("Hello.").unwrap();
+    let told = |mut turn: Turn| {
+        let Next::Ask(ask) = turn.next(conversation.prompt()).unwrap() else { panic!("it asks") };
+        let said: Vec<_> = ask.prompt().iter().map(|it| it.text().into_owned()).collect();
+        (turn, said)
+    };
+    let note = "(Begun earlier in this conversation, by other turns. Don't do it again.)\n\
+                - book {\"seats\":2}: its result is \"table 7\"";
+    let (_, said) = told(conversation.prompt().regenerate().unwrap());
+    assert_eq!(said, [note, "Hello."]);
+    let (_, said) = told(conversation.prompt().edit_turn(0, "Hi.").unwrap());
+    assert_eq!(said, [note, "Hi."]);
+    // It is not said by what comes behind it.
+    let (mut turn, _) = told(conversation.prompt().regenerate().unwrap());
+    turn.answer("It is booked.").unwrap();
+    assert!(matches!(turn.next(conversation.prompt()), Ok(Next::Done(_))));
+    let (_, said) = told(Turn::from("Thanks."));
+    assert_eq!(said, ["Hello.", "It is booked.", "Thanks."]);
+}
+
+/// Who corrected a word of a question about a picture asked about nothing: a page sends the text
+/// alone.
+#[test]
+fn an_edit_of_a_page_keeps_the_picture() {
+    let conversation = Conversation::new(shared().1, Scripted::new().says("A cat.").says("A cat!"));
+    let picture = || Part::Image(Media::base64("image/png", "iVBORw0KGgo="));
+    conversation.say(Message::user([picture(), Part::text("Whot is this?")])).unwrap();
+    let turn = conversation.act(Action::Edit(0, "What is this?".into())).unwrap();
+    let done = conversation.say(turn.unwrap()).unwrap();
+    assert_eq!(done.messages[0], Message::user([picture(), Part::text("What is this?")]));
+}
+
 #[test]
 fn a_new_answer_that_waits_for_a_person_becomes_current_once_it_is_there() {
     let (memory, prompt) = shared();
