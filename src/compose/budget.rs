@@ -36,6 +36,9 @@ use room::TokenRoom;
 /// The room kept free for [recall](crate::recall::Recall::keep_free) and a
 /// [notice](crate::compose::Notice) give way before a build fails, but only to what must be sent.
 ///
+/// If the prompt is for a provider, what counts of a message is what it is sent: no reasoning that
+/// it does not take back, and for media that it does not take the text in their place.
+///
 /// ```
 /// use memory_prompt::{Budget, DefaultChatMemory, MemoryPrompt, Message, token::Estimate};
 ///
