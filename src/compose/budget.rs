@@ -35,6 +35,8 @@ use room::TokenRoom;
 ///
 /// The room kept free for [recall](crate::recall::Recall::keep_free) and a
 /// [notice](crate::compose::Notice) give way before a build fails, but only to what must be sent.
+/// Where texts are cut [before](Self::cut_before_drop) anything is left out, the room for recall
+/// also gives way before that, if all is sent whole then.
 ///
 /// If the prompt is for a provider, what counts of a message is what it is sent: no reasoning that
 /// it does not take back, and for media that it does not take the text in their place.
@@ -220,6 +222,13 @@ impl CountedBudget {
         let case = Case { temporaries, ..case };
         if is_kept_free {
             tried = tried.or(|| self.fit_units(case, cache, usize::MAX))?;
+            // It gives way before texts are cut too, if nothing is left out then.
+            let is_whole = |it: &Tried| matches!(it, Tried::Fits(draft) if !leaves_out(draft));
+            let cuts = self.budget.cut_first && case.composer.truncate.is_some();
+            if cuts && !is_whole(&tried) {
+                let other = self.fit_units(case, cache, usize::MAX)?;
+                tried = if is_whole(&other) { other } else { tried };
+            }
         }
         if case.composer.notice.is_some() {
             let composer = case.composer.clone().no_notice();

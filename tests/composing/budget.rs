@@ -16,7 +16,7 @@ use memory_prompt::report::{Moved, Reason};
 use memory_prompt::token::{Estimate, TokenCounter};
 use memory_prompt::{
     Budget, ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, Error, ErrorKind, MemoryPrompt,
-    Message, Provider, Result, Tool, Truncate, Window,
+    Message, Provider, Recall, Result, Tool, Truncate, Window,
 };
 use proptest::prelude::*;
 
@@ -361,6 +361,22 @@ fn long_messages_are_cut_before_any_is_dropped_where_that_was_chosen() {
     let cut = compose(&composer, &history, &[]).unwrap();
     assert_eq!((cut.len(), cut.report().over_budget), (8, 0));
     assert!(cut.iter().all(|message| message.text().len() == 100));
+}
+
+/// Texts were cut so that the room for recall stayed free, although all would have fitted whole.
+#[test]
+fn nothing_is_cut_for_the_room_that_recall_keeps() {
+    let talk: Vec<_> = (0..10).map(|i| Message::user(format!("{i:0>94}"))).collect();
+    let prompt = |recall: Option<Recall>| {
+        let mut prompt = holding(talk.clone())
+            .truncate(Truncate::chars(90).unwrap())
+            .max_tokens(Budget::new(1_000).cut_before_drop(), letters)
+            .with_some(recall, MemoryPrompt::recall);
+        prompt.build().unwrap()
+    };
+    let (without, with) = (prompt(None), prompt(Some(Recall::words().tokens(300))));
+    assert_eq!((without.len(), without.report().tokens.unwrap().cut_to), (10, None));
+    assert_eq!(without.to_messages(), with.to_messages());
 }
 
 #[test]
