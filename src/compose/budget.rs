@@ -277,10 +277,15 @@ impl CountedBudget {
         let tools = composer.tools_of(temporaries).map_or(Ok(0), count)?;
         let budget = self.budget.available();
         let pins = named(&extras.pinned);
-        let of_tools = if tools == 0 { String::new() } else { format!(" ({tools} of tools)") };
+        let summary = extras.summary.as_ref();
+        let summary = summary.map_or(Ok(0), |it| counts.summary(&it.message, &*self.counter))?;
+        let parts = [(tools, "tools"), (summary, "the summary")].into_iter();
+        let parts = parts.filter(|(n, _)| *n > 0).map(|(n, whose)| format!("{n} of {whose}"));
+        let parts = parts.collect::<Vec<_>>().join(", ");
+        let parts = if parts.is_empty() { parts } else { format!(" ({parts})") };
         let name = if self.budget.reserve > 0 { "budget without its reserve" } else { "budget" };
         let text = format!(
-            "what must be sent{pins} has {needed} tokens{of_tools}, and the {name} is {budget}"
+            "what must be sent{pins} has {needed} tokens{parts}, and the {name} is {budget}"
         );
         Ok(Error::new(ErrorKind::Budget { needed, budget }, "compose", text).into())
     }

@@ -13,6 +13,7 @@ use memory_prompt::compose::Notice;
 use memory_prompt::message::{Media, Part};
 use memory_prompt::record::Snapshot;
 use memory_prompt::report::{Moved, Reason};
+use memory_prompt::summary::CompactionPolicy;
 use memory_prompt::token::{Estimate, TokenCounter};
 use memory_prompt::{
     Budget, ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, Error, ErrorKind, MemoryPrompt,
@@ -338,6 +339,24 @@ fn what_must_stay_and_does_not_fit_is_an_error_and_loses_nothing() {
     assert_eq!(error.to_string(), expected);
     prompt.configure(|composer| composer.max_tokens(58, letters));
     assert_eq!(prompt.build().unwrap().len(), 2);
+}
+
+/// A summary that was short enough for its limit in characters stopped every later build, and the
+/// error did not say that it was the summary.
+#[test]
+fn an_error_names_the_tokens_of_the_summary() {
+    let talk = (0..40).flat_map(|i| [Message::user(format!("q{i}")), Message::ai("a")]);
+    let mut prompt = holding(talk).with_summary().max_tokens(100, letters);
+    let due = prompt.compaction(&CompactionPolicy::messages(10, 10).unwrap()).unwrap().unwrap();
+    prompt.commit(&due, "多言語".repeat(100)).unwrap();
+    let error = prompt.build().unwrap_err();
+    let ErrorKind::Budget { needed, .. } = error.kind() else { panic!("{error}") };
+    let told = error.to_string();
+    let (before, _) = told.split_once(" of the summary)").unwrap();
+    let tokens: usize = before.rsplit_once('(').unwrap().1.parse().unwrap();
+    assert!((300..needed).contains(&tokens), "{error}");
+    assert!(prompt.undo_summary().unwrap());
+    prompt.build().unwrap();
 }
 
 #[test]
