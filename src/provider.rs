@@ -32,9 +32,9 @@ pub(crate) use hosted::{hosted_blocks, hosted_call, hosted_caller, hosted_result
 pub(crate) use load::Load;
 pub use media::MediaLimits;
 pub(crate) use origin::{
-    attributes, given_by, has_fields, holds_compaction, is_emptied, is_free_text, is_private,
-    may_be_private, origin, outgoing, remember_origin, remember_origins, without_compaction,
-    without_foreign_parts,
+    attributes, given_by, goes_back, has_fields, holds_compaction, is_emptied, is_free_text,
+    is_private, may_be_private, origin, outgoing, remember_origin, remember_origins,
+    without_compaction, without_foreign_parts,
 };
 pub use private::{PrivateField, PrivateFields};
 pub(crate) use row::is_common_image;
@@ -44,7 +44,7 @@ pub use row::{
 };
 pub(crate) use schema::{CHOICES, over_limits};
 pub(crate) use sent::{
-    SentAs, audio_format, google_type, has_place, is_within_result, text_of_file,
+    audio_format, google_type, has_place, is_within_result, placeholder, without_refused,
 };
 #[cfg(any(feature = "reqwest", feature = "ureq"))]
 pub(crate) use server::{KeyHeader, Server};

@@ -49,7 +49,8 @@
 //!
 //! A [`Turn`](crate::Turn) that reads through [`next`](crate::Turn::next), and so a conversation,
 //! recalls once: for its question, before the model is first asked. The excerpts stay in all
-//! prompts of the turn, unless the turn grows so much that the budget has no room for both.
+//! prompts of the turn, unless the turn grows so much that the budget has no room for both, or only
+//! with texts that are cut shorter.
 //!
 //! Recall never searches system messages, the application's own messages, or tool results (unless
 //! [asked for](Recall::tool_results)). Days are in UTC. Of a very long question, 128 words are

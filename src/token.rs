@@ -32,8 +32,8 @@ pub use bpe::Bpe;
 pub use estimate::Estimate;
 #[cfg(feature = "tokenizers")]
 pub use hugging_face::HuggingFace;
-pub(crate) use message::count_by_parts;
 pub use message::{Overhead, media_tokens};
+pub(crate) use message::{PICTURE, count_by_parts};
 
 use crate::error::Result;
 use crate::message::{Message, Part};

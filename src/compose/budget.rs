@@ -35,6 +35,11 @@ use room::TokenRoom;
 ///
 /// The room kept free for [recall](crate::recall::Recall::keep_free) and a
 /// [notice](crate::compose::Notice) give way before a build fails, but only to what must be sent.
+/// Where texts are cut [before](Self::cut_before_drop) anything is left out, the room for recall
+/// also gives way before that, if all is sent whole then.
+///
+/// If the prompt is for a provider, what counts of a message is what it is sent: no reasoning that
+/// it does not take back, and for media that it does not take the text in their place.
 ///
 /// ```
 /// use memory_prompt::{Budget, DefaultChatMemory, MemoryPrompt, Message, token::Estimate};
@@ -217,6 +222,13 @@ impl CountedBudget {
         let case = Case { temporaries, ..case };
         if is_kept_free {
             tried = tried.or(|| self.fit_units(case, cache, usize::MAX))?;
+            // It gives way before texts are cut too, if nothing is left out then.
+            let is_whole = |it: &Tried| matches!(it, Tried::Fits(draft) if !leaves_out(draft));
+            let cuts = self.budget.cut_first && case.composer.truncate.is_some();
+            if cuts && !is_whole(&tried) {
+                let other = self.fit_units(case, cache, usize::MAX)?;
+                tried = if is_whole(&other) { other } else { tried };
+            }
         }
         if case.composer.notice.is_some() {
             let composer = case.composer.clone().no_notice();
@@ -265,10 +277,15 @@ impl CountedBudget {
         let tools = composer.tools_of(temporaries).map_or(Ok(0), count)?;
         let budget = self.budget.available();
         let pins = named(&extras.pinned);
-        let of_tools = if tools == 0 { String::new() } else { format!(" ({tools} of tools)") };
+        let summary = extras.summary.as_ref();
+        let summary = summary.map_or(Ok(0), |it| counts.summary(&it.message, &*self.counter))?;
+        let parts = [(tools, "tools"), (summary, "the summary")].into_iter();
+        let parts = parts.filter(|(n, _)| *n > 0).map(|(n, whose)| format!("{n} of {whose}"));
+        let parts = parts.collect::<Vec<_>>().join(", ");
+        let parts = if parts.is_empty() { parts } else { format!(" ({parts})") };
         let name = if self.budget.reserve > 0 { "budget without its reserve" } else { "budget" };
         let text = format!(
-            "what must be sent{pins} has {needed} tokens{of_tools}, and the {name} is {budget}"
+            "what must be sent{pins} has {needed} tokens{parts}, and the {name} is {budget}"
         );
         Ok(Error::new(ErrorKind::Budget { needed, budget }, "compose", text).into())
     }

@@ -1,19 +1,41 @@
-//! A counter that counts pictures by the rule of the prompt's provider, and a file that is sent as
-//! a text as one.
+//! A counter that counts what the prompt's provider is sent of a message, and pictures by the
+//! provider's rule.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::message::{Message, Part};
-use crate::provider::{Row, text_of_file};
-use crate::token::{Overhead, TokenCounter, count_by_parts, media_tokens};
+use crate::message::{AiPart, Message, Part};
+use crate::provider::{Format, Row, goes_back, is_emptied, outgoing, without_refused};
+use crate::token::{Overhead, PICTURE, TokenCounter, count_by_parts, media_tokens};
 use crate::tool::Tool;
 
-/// Counts pictures as the provider does, if their dimensions are known, and a file as the text that
-/// is sent of it, both if the counter has no way of its own.
+/// Counts messages as they are sent, and pictures as the provider does, if their dimensions are
+/// known and the counter has no way of its own.
 pub(super) struct Priced {
     pub(super) counter: Arc<dyn TokenCounter>,
     pub(super) row: Row,
+}
+
+impl Priced {
+    /// Returns the message as it is sent: without what the provider does not take back, and with a
+    /// text in place of media that it does not take. `None` if nothing of it is sent.
+    fn sent<'m>(&self, message: &'m Message) -> Option<Cow<'m, Message>> {
+        let row = &self.row;
+        let mut sent = Cow::Borrowed(message);
+        if let Some((left, _)) = outgoing(message, row, false) {
+            if is_emptied(message, &left) {
+                return None;
+            }
+            sent = Cow::Owned(left);
+        }
+        let is_lost = |part: &AiPart| matches!(part, AiPart::Reasoning(it) if !goes_back(it, row));
+        let left = match &*sent {
+            Message::Ai(ai) if row.format == Format::OpenAi => ai.without(is_lost).map(Message::Ai),
+            other => without_refused(other, row, |_, _| {}),
+        };
+        Some(left.map_or(sent, Cow::Owned))
+    }
 }
 
 impl TokenCounter for Priced {
@@ -26,28 +48,27 @@ impl TokenCounter for Priced {
     }
 
     fn count(&self, message: &Message) -> Result<usize> {
-        let own = self.counter.count(message)?;
-        let is_priced = |part: &Part| matches!(part, Part::Image(_) | Part::File(_));
-        let is_priced = message.content_parts().any(|(_, part)| is_priced(part));
+        let Some(message) = self.sent(message) else { return Ok(0) };
+        let own = self.counter.count(&message)?;
+        let is_priced = message.content_parts().any(|(_, part)| matches!(part, Part::Image(_)));
         // One that counts messages in another way knows best what they hold.
-        if is_priced && count_by_parts(&*self.counter, message)? == own {
-            return count_by_parts(self, message);
+        if is_priced && count_by_parts(&*self.counter, &message)? == own {
+            return count_by_parts(self, &message);
         }
         Ok(own)
     }
 
     fn count_media(&self, part: &Part) -> Result<usize> {
         let own = self.counter.count_media(part)?;
+        let Part::Image(image) = part else { return Ok(own) };
         if own != media_tokens(part) {
             return Ok(own);
         }
-        let priced = match part {
-            Part::Image(image) => image
-                .picture()
-                .and_then(|picture| self.row.picture_tokens(picture, image.detail.as_ref())),
-            part => text_of_file(part, &self.row).map(|it| self.count_text(&it)).transpose()?,
-        };
-        Ok(priced.unwrap_or(own))
+        let priced = image
+            .picture()
+            .and_then(|picture| self.row.picture_tokens(picture, image.detail.as_ref()));
+        // A detail that the provider is not told makes no picture cheaper.
+        Ok(priced.unwrap_or(if self.row.detail { own } else { PICTURE }))
     }
 
     fn count_tools(&self, tools: &[Tool]) -> Result<usize> {

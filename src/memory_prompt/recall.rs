@@ -20,8 +20,9 @@ impl<M: ?Sized> MemoryPrompt<M> {
     /// by default. See [`recall`](crate::recall) for how, and for an example.
     ///
     /// Recall does not change the window, unless it [keeps](Recall::keep_free) a part of the budget
-    /// free; nor does it change the prefix that the next turn finds in the provider's cache, if
-    /// temporaries stand at the end.
+    /// free; nor does it change what the next build finds in the provider's cache, if temporaries
+    /// stand at the end. In a turn with calls they stay behind its question: the next turn finds
+    /// what is up to there, as with any [temporary](crate::Prompt::cacheable).
     #[must_use]
     pub fn recall(mut self, recall: Recall) -> Self {
         self.set_recall(recall);

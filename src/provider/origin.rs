@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::row::{Format, Row};
+use super::row::{Format, ReasoningField, Row};
 use crate::message::{
     AiMessage, AiPart, Attributes, Media, Message, Part, Reasoning, Source, TextPart, ToolCall,
     inline,
@@ -399,6 +399,18 @@ pub(crate) fn has_fields(message: &Message, row: &Row) -> bool {
 pub(crate) fn is_emptied(message: &Message, copy: &Message) -> bool {
     let (Some(ai), Some(left)) = (message.as_ai(), copy.as_ai()) else { return false };
     !ai.parts().is_empty() && left.parts().is_empty() && left.texts().all(str::is_empty)
+}
+
+/// Returns whether a server of OpenAI's format is sent this reasoning: in the content, if it is a
+/// block of Mistral's, or in the field that its row names.
+pub(crate) fn goes_back(thought: &Reasoning, row: &Row) -> bool {
+    let holds = |key| thought.extra.get("openai").is_some_and(|kept| kept.get(key).is_some());
+    match row.reasoning {
+        _ if holds("type") => true,
+        None => false,
+        Some(ReasoningField::Reasoning) if holds("reasoning_details") => true,
+        Some(_) => !thought.text.is_empty(),
+    }
 }
 
 /// Returns whether an answer contains the provider's own compaction of everything before it. A

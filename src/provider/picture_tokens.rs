@@ -34,6 +34,7 @@ impl Row {
     pub fn picture_tokens(&self, picture: Picture, detail: Option<&Detail>) -> Option<usize> {
         let model = self.model().unwrap_or_default();
         let sides = (u64::from(picture.width), u64::from(picture.height));
+        let detail = detail.filter(|_| self.detail);
         let is_low = detail == Some(&Detail::Low);
         let openai = |name: &str| by_name(name.rsplit('/').next().unwrap_or(name), sides, is_low);
         let tokens = if model.contains("claude") {

@@ -1,33 +1,48 @@
-//! [`SentAs`]: whether a provider is sent media, and as what. The limits of its row and the writers
-//! of its format both ask this.
+//! Whether a provider is sent media, and what stands for those that it is not. The limits of its
+//! row, the counts of a budget and the writers of its format all ask this.
 
 use super::Provider;
 use super::origin::origin_of;
 use super::row::{Files, Format, Images, Row, is_common_image};
 use crate::message::{Media, Message, Part, Source, base64, inline, known_type};
 
-/// What a provider is sent for a part of a message.
-pub(crate) enum SentAs {
-    Itself,
-    /// The text that a file is.
-    Text(String),
-    /// Nothing; a placeholder stands for it, or nothing in an answer.
-    Placeholder,
+/// Returns a user's message or a tool's result with a text in place of each part that the provider
+/// can't take, which is noted, or takes as a text; `None` if it takes all.
+pub(crate) fn without_refused(
+    message: &Message,
+    row: &Row,
+    mut note: impl FnMut(usize, &Part),
+) -> Option<Message> {
+    let content = message.content()?;
+    let mut places = 0..content.parts().len();
+    let content = content.with_parts(|part| {
+        let i = places.next()?;
+        if is_sent(part, message, row) {
+            return None;
+        }
+        let text = text_of_file(part, row).unwrap_or_else(|| {
+            note(i, part);
+            placeholder(part).to_owned()
+        });
+        Some(Part::text(text))
+    })?;
+    Some(message.with_content(content))
 }
 
-impl SentAs {
-    /// Returns what a provider is sent for a part of what a user sent or a tool gave, or of an
-    /// answer that it takes back.
-    pub(crate) fn of(part: &Part, message: &Message, row: &Row) -> Self {
-        if is_sent(part, message, row) {
-            return Self::Itself;
-        }
-        text_of_file(part, row).map_or(Self::Placeholder, Self::Text)
+/// Returns the text that replaces a part that a format can't express.
+pub(crate) fn placeholder(part: &Part) -> &'static str {
+    match part {
+        Part::Text(_) => "[text: not supported by this format]",
+        Part::Image(_) => "[image: not supported by this format]",
+        Part::Audio(_) => "[audio: not supported by this format]",
+        Part::Video(_) => "[video: not supported by this format]",
+        Part::File(_) => "[file: not supported by this format]",
+        Part::Other(_) => "[part: not supported by this format]",
     }
 }
 
 /// Returns the text of a file that is sent as one.
-pub(crate) fn text_of_file(part: &Part, row: &Row) -> Option<String> {
+fn text_of_file(part: &Part, row: &Row) -> Option<String> {
     let Part::File(media) = part else { return None };
     if takes_file(media, row) { None } else { as_text(media) }
 }

@@ -202,8 +202,8 @@ mod tests {
         }
     }
 
-    /// A page held 64 records with all their pictures, twice: a store of scanned documents could not
-    /// be copied in a gigabyte.
+    /// A page held 64 records with all their pictures, twice: a store of scanned documents could
+    /// not be copied in a gigabyte.
     #[test]
     fn few_pictures_are_held_at_once() {
         let mut transfer = transfer(0, 0, usize::MAX);

@@ -184,8 +184,8 @@ impl SqliteStore {
     /// # Errors
     ///
     /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if the file can't be opened, is not a
-    /// store, or is of a later version. What it holds is then unchanged; only a log that a crash has
-    /// left beside it may be in it now, as behind any program that opens it.
+    /// store, or is of a later version. What it holds is then unchanged; only a log that a crash
+    /// has left beside it may be in it now, as behind any program that opens it.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Self::options().open(path)
     }

@@ -51,6 +51,9 @@ impl CompactionPolicy {
     /// Limits the characters of a summary, in Unicode scalar values; the default is 8,000. A longer
     /// text is requested [once more](super::Compaction::again), and then cut behind the last line
     /// that fits, or else behind the last character.
+    ///
+    /// A summary is always sent: leave room for it in the prompt's budget. In a script such as
+    /// Chinese, 8,000 characters have about 6,500 tokens.
     #[must_use]
     pub fn text_at_most(mut self, characters: usize) -> Self {
         self.most = characters;

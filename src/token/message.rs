@@ -75,7 +75,7 @@ pub fn media_tokens(part: &Part) -> usize {
         Part::Text(_) => 0,
         Part::Image(image) => match image.detail {
             Some(Detail::Low) => 85,
-            Some(Detail::Auto | Detail::High | Detail::Other(_)) | None => 1_600,
+            Some(Detail::Auto | Detail::High | Detail::Other(_)) | None => PICTURE,
         },
         Part::Audio(audio) => {
             let plain = media_type_has(audio, &["wav", "pcm", "l16"]);
@@ -90,6 +90,9 @@ pub fn media_tokens(part: &Part) -> usize {
         Part::Other(_) => 2_000,
     }
 }
+
+/// The tokens of a picture of which no low detail is asked.
+pub(crate) const PICTURE: usize = 1_600;
 
 fn media_type_has(media: &Media, any: &[&str]) -> bool {
     let media_type = media.media_type.as_deref().unwrap_or_default().to_ascii_lowercase();

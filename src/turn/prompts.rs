@@ -240,13 +240,13 @@ impl Turn {
                     .with_note(note.as_ref().map(|note| (note, base.end)))
                     .with_free(prompt.kept_free(), recalled_tokens(state, composer)?);
             let mut cache = prompt.cache().lock(); // not held while the memory is asked
-            match composer.compose_with(&mut snapshot, temporaries, Some(&mut cache)) {
-                // The turn has grown, and has precedence over what was recalled for it and over the
-                // note.
-                Err(error)
-                    if matches!(error.kind(), ErrorKind::Budget { .. })
-                        && (prompts.forget_recalled(state) || shorten_note(state)) => {}
-                composition => return composition,
+            let composition = composer.compose_with(&mut snapshot, temporaries, Some(&mut cache));
+            // The turn has grown, and has precedence over what was recalled for it and over the
+            // note.
+            let gives_way = lacks_room(&composition, prompts.last.as_deref())
+                && (prompts.forget_recalled(state) || shorten_note(state));
+            if !gives_way {
+                return composition;
             }
         }
     }
@@ -323,6 +323,19 @@ impl Turn {
             }
         }
         self.asked(Arc::unwrap_or_clone(ask.prompt))
+    }
+}
+
+/// Returns whether a prompt does not fit, or its texts are cut shorter than those of the turn's
+/// prompt before.
+fn lacks_room(composition: &Result<Composition>, before: Option<&Prompt>) -> bool {
+    let cut_to = |prompt: &Prompt| {
+        prompt.report().tokens.as_ref().and_then(|it| it.cut_to).unwrap_or(usize::MAX)
+    };
+    match composition {
+        Ok(Composition::Ready(now)) => before.is_some_and(|before| cut_to(now) < cut_to(before)),
+        Ok(Composition::ReadMore(_)) => false,
+        Err(error) => matches!(error.kind(), ErrorKind::Budget { .. }),
     }
 }
 

@@ -14,6 +14,7 @@ pub(super) use crate::message::{
     At, DataUrl, Fields, TextOrList, each, expected, inline, known_type, list, sniff, text_or_list,
 };
 use crate::prompt::Prompt;
+pub(super) use crate::provider::placeholder;
 
 impl At {
     /// Parses JSON, which must not be nested deeper than a message may be.
@@ -219,18 +220,6 @@ pub(super) fn as_other_part<'a>(format: &str, part: &'a Part) -> Option<&'a Attr
             kept(format, other.fields()).filter(|kept| !kept.is_empty())
         }
         _ => None,
-    }
-}
-
-/// Returns the text that replaces a part that a format can't express.
-pub(super) fn placeholder(part: &Part) -> &'static str {
-    match part {
-        Part::Text(_) => "[text: not supported by this format]",
-        Part::Image(_) => "[image: not supported by this format]",
-        Part::Audio(_) => "[audio: not supported by this format]",
-        Part::Video(_) => "[video: not supported by this format]",
-        Part::File(_) => "[file: not supported by this format]",
-        Part::Other(_) => "[part: not supported by this format]",
     }
 }
 

@@ -1,8 +1,7 @@
-//! What is written in the place of media that a provider is not sent.
+//! How closely a picture is to be looked at, in the words of the formats.
 
-use super::common::placeholder;
-use crate::message::{Detail, Media, Message, Part};
-use crate::provider::{Format, Row, SentAs};
+use crate::message::{Detail, Media, Part};
+use crate::provider::{Format, Row};
 
 /// Returns Google's word for how closely a picture is to be looked at; `None` if it has none.
 pub(super) fn resolution(detail: &Detail) -> Option<&'static str> {
@@ -28,27 +27,4 @@ pub(super) fn loses_detail(part: &Part, is_result: bool, row: &Row) -> bool {
         _ => detail(level).is_some(),
     };
     *level != Detail::Auto && !(row.detail && has_word)
-}
-
-/// Returns the message with a text in place of each part that the provider can't take, which is
-/// noted, or takes as a text; `None` if it takes all.
-pub(super) fn without_refused(
-    message: &Message,
-    row: &Row,
-    mut note: impl FnMut(usize, &Part),
-) -> Option<Message> {
-    let content = message.content()?;
-    let mut places = 0..content.parts().len();
-    let content = content.with_parts(|part| {
-        let i = places.next()?;
-        match SentAs::of(part, message, row) {
-            SentAs::Itself => None,
-            SentAs::Text(text) => Some(Part::text(text)),
-            SentAs::Placeholder => {
-                note(i, part);
-                Some(Part::text(placeholder(part)))
-            }
-        }
-    })?;
-    Some(message.with_content(content))
 }

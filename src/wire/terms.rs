@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::borrowed::{BorrowedValue, Object};
 use super::common::{Sequence, kind};
 use super::losses::{ARGUMENTS, Loss, Losses, REASONING, Weight};
-use super::media::{loses_detail, without_refused};
+use super::media::loses_detail;
 use crate::message::{AiMessage, AiPart, Content, Message, Part, Reasoning, ToolCall};
 use crate::prompt::Prompt;
-use crate::provider::{Provider, Row, is_emptied, may_be_private, outgoing};
+use crate::provider::{Provider, Row, is_emptied, may_be_private, outgoing, without_refused};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {

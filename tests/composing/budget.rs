@@ -13,10 +13,11 @@ use memory_prompt::compose::Notice;
 use memory_prompt::message::{Media, Part};
 use memory_prompt::record::Snapshot;
 use memory_prompt::report::{Moved, Reason};
+use memory_prompt::summary::CompactionPolicy;
 use memory_prompt::token::{Estimate, TokenCounter};
 use memory_prompt::{
     Budget, ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, Error, ErrorKind, MemoryPrompt,
-    Message, Provider, Result, Tool, Truncate, Window,
+    Message, Provider, Recall, Result, Tool, Truncate, Window,
 };
 use proptest::prelude::*;
 
@@ -340,6 +341,24 @@ fn what_must_stay_and_does_not_fit_is_an_error_and_loses_nothing() {
     assert_eq!(prompt.build().unwrap().len(), 2);
 }
 
+/// A summary that was short enough for its limit in characters stopped every later build, and the
+/// error did not say that it was the summary.
+#[test]
+fn an_error_names_the_tokens_of_the_summary() {
+    let talk = (0..40).flat_map(|i| [Message::user(format!("q{i}")), Message::ai("a")]);
+    let mut prompt = holding(talk).with_summary().max_tokens(100, letters);
+    let due = prompt.compaction(&CompactionPolicy::messages(10, 10).unwrap()).unwrap().unwrap();
+    prompt.commit(&due, "多言語".repeat(100)).unwrap();
+    let error = prompt.build().unwrap_err();
+    let ErrorKind::Budget { needed, .. } = error.kind() else { panic!("{error}") };
+    let told = error.to_string();
+    let (before, _) = told.split_once(" of the summary)").unwrap();
+    let tokens: usize = before.rsplit_once('(').unwrap().1.parse().unwrap();
+    assert!((300..needed).contains(&tokens), "{error}");
+    assert!(prompt.undo_summary().unwrap());
+    prompt.build().unwrap();
+}
+
 #[test]
 fn what_must_stay_is_cut_where_truncation_is_on() {
     let mut prompt = holding([Message::user("x".repeat(500))]).max_tokens(100, letters);
@@ -361,6 +380,22 @@ fn long_messages_are_cut_before_any_is_dropped_where_that_was_chosen() {
     let cut = compose(&composer, &history, &[]).unwrap();
     assert_eq!((cut.len(), cut.report().over_budget), (8, 0));
     assert!(cut.iter().all(|message| message.text().len() == 100));
+}
+
+/// Texts were cut so that the room for recall stayed free, although all would have fitted whole.
+#[test]
+fn nothing_is_cut_for_the_room_that_recall_keeps() {
+    let talk: Vec<_> = (0..10).map(|i| Message::user(format!("{i:0>94}"))).collect();
+    let prompt = |recall: Option<Recall>| {
+        let mut prompt = holding(talk.clone())
+            .truncate(Truncate::chars(90).unwrap())
+            .max_tokens(Budget::new(1_000).cut_before_drop(), letters)
+            .with_some(recall, MemoryPrompt::recall);
+        prompt.build().unwrap()
+    };
+    let (without, with) = (prompt(None), prompt(Some(Recall::words().tokens(300))));
+    assert_eq!((without.len(), without.report().tokens.unwrap().cut_to), (10, None));
+    assert_eq!(without.to_messages(), with.to_messages());
 }
 
 #[test]

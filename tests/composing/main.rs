@@ -33,6 +33,7 @@ mod setups;
 mod again;
 mod against_model;
 mod anew;
+mod as_sent;
 mod beside;
 mod breaks;
 mod budget;

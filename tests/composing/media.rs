@@ -24,19 +24,32 @@ fn picture(name: usize) -> Part {
     Part::Image(Media::url(format!("https://e.x/{name}.png")))
 }
 
-/// A picture of so many bytes in base64, with these sides.
-fn data(width: u16, height: u16, bytes: usize) -> Part {
-    // Two bytes a side, which begin and end within letters.
-    let header = [&b"GIF89a"[..], &width.to_le_bytes(), &height.to_le_bytes(), b"\0\0"].concat();
+/// Letters for bytes that begin and end within them.
+fn base64(bytes: &[u8]) -> String {
     let letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::new();
-    for three in header.chunks(3) {
+    for three in bytes.chunks(3) {
         let bits = three.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte));
         text.extend((0..4).map(|i| char::from(letters[(bits >> (18 - 6 * i) & 63) as usize])));
     }
+    text
+}
+
+/// A picture of so many bytes in base64, with these sides.
+fn data(width: u16, height: u16, bytes: usize) -> Part {
+    // Two bytes a side.
+    let header = [&b"GIF89a"[..], &width.to_le_bytes(), &height.to_le_bytes(), b"\0\0"].concat();
+    let text = base64(&header);
     assert!(bytes >= text.len() && bytes.is_multiple_of(4));
     let rest = bytes - text.len();
     Part::Image(Media::base64("image/gif", text + &"A".repeat(rest)))
+}
+
+/// A picture with these sides of a type that every provider takes: Gemini takes no GIF.
+fn png(width: u32, height: u32) -> Part {
+    let sides = [width.to_be_bytes(), height.to_be_bytes()].concat();
+    let header = [&b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"[..], &sides, b"\x08\x02\0\0\0\0\0\0\0"];
+    Part::Image(Media::base64("image/png", base64(&header.concat())))
 }
 
 fn taking(like: Provider, change: impl Fn(&mut MediaLimits)) -> Provider {
@@ -419,7 +432,7 @@ fn counted_by(
 #[test]
 fn a_budget_counts_pictures_as_the_provider_does() {
     let counted = |provider: Provider, width, height| {
-        counted_by(Some(provider), Estimate, data(width, height, 100)) - 4
+        counted_by(Some(provider), Estimate, png(width, height)) - 4
     };
     for (provider, width, height, tokens) in [
         (Provider::Anthropic.model("claude-sonnet-4-5"), 200, 200, 54),

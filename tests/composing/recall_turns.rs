@@ -11,7 +11,7 @@ use memory_prompt::token::Estimate;
 use memory_prompt::turn::{Ask, Next, Turn};
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, DefaultChatMemory, MemoryPrompt, Message, Recall, Tool, ToolCall,
-    Window,
+    Truncate, Window,
 };
 use serde_json::json;
 
@@ -135,6 +135,26 @@ fn what_was_recalled_gives_way_where_the_turn_needs_the_room() {
         }
     }
     assert_eq!(excerpts_by_round, [[0, 0], [1, 0]]);
+}
+
+/// With truncation on no later prompt fails: the excerpts stayed whole, and the result that the
+/// model had just asked for was cut to make room for them.
+#[test]
+fn what_was_recalled_gives_way_before_the_texts_of_the_turn_are_cut() {
+    let memory = memory();
+    let mut prompt = MemoryPrompt::new(memory)
+        .window(Window::turns(1))
+        .max_tokens(400, Estimate)
+        .truncate(Truncate::chars(1_000).unwrap())
+        .recall(Recall::words());
+    let mut turn = prompt.turn(Message::user(QUESTION));
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        let ask = asked(&mut turn, &prompt);
+        seen.push((excerpts(&ask), ask.prompt().report().tokens.unwrap().cut_to));
+        call(&mut turn, &prompt, &"a word ".repeat(140));
+    }
+    assert_eq!(seen, [(1, None), (0, None)]);
 }
 
 /// Conversations run turns, so they recall too.

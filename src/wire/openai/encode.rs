@@ -8,7 +8,9 @@ use super::{ATTRIBUTE, FORMAT, Messages, Options};
 use crate::message::{
     AiMessage, AiPart, Media, Message, Part, Reasoning, Source, TextPart, ToolCall,
 };
-use crate::provider::{Files, Provider, ReasoningField, Row, attributes, audio_format, has_place};
+use crate::provider::{
+    Files, Provider, ReasoningField, Row, attributes, audio_format, goes_back, has_place,
+};
 use crate::wire::blocks::{self, Block, Joins};
 use crate::wire::borrowed::{BorrowedValue, Object};
 use crate::wire::common::{
@@ -132,7 +134,11 @@ impl Writer<'_> {
                 AiPart::Reasoning(thought) if is_block(thought) && !alone => {
                     said.push(Block::Other(thinking(thought)));
                 }
-                AiPart::Reasoning(thought) if self.goes_back(thought) => thoughts.push(thought),
+                AiPart::Reasoning(thought)
+                    if !is_block(thought) && goes_back(thought, self.row) =>
+                {
+                    thoughts.push(thought);
+                }
                 AiPart::Reasoning(thought) => {
                     if says_something(thought) {
                         sent.lose(i, REASONING, Weight::Noted);
@@ -158,16 +164,6 @@ impl Writer<'_> {
             .with("audio", audio)
             .with("name", name)
             .kept(kept, &unwritten)
-    }
-
-    /// Returns whether reasoning outside the content is sent back.
-    fn goes_back(&self, thought: &Reasoning) -> bool {
-        let is_read = !thought.text.is_empty() && !is_block(thought);
-        match self.row.reasoning {
-            None => false,
-            Some(ReasoningField::Reasoning) if details(thought).is_some() => true,
-            Some(_) => is_read,
-        }
     }
 
     fn with_reasoning<'s>(
