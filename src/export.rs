@@ -196,7 +196,7 @@ impl Part {
         let read = Read::newest(places(end.checked_sub(self.at)?)).before(end);
         // Markdown counts pictures, and needs none of their bytes.
         let read = if form == ExportAs::Markdown { read.references() } else { read };
-        Some(read.on(self.head.incarnation.map(On::branch))).filter(|read| read.n > 0)
+        Some(read.on(Some(On::branch(self.head.incarnation)))).filter(|read| read.n > 0)
     }
 }
 

@@ -52,7 +52,7 @@ impl Serialize for Said<'_> {
 /// empty text where nothing was said that a provider is sent.
 pub(super) fn line(branch: Snapshot, provider: Provider) -> Result<String> {
     let waiting = turns_in(&branch).filter_map(Result::ok);
-    let waiting = waiting.filter(|turn| turn.is_of(branch.incarnation));
+    let waiting = waiting.filter(|turn| turn.is_of(&branch));
     let waiting = waiting.flat_map(|turn| turn.messages().to_vec());
     let said = (0..).zip(branch.records.messages().cloned().chain(waiting));
     let said: Vec<_> = said.map(|(at, message)| (at, UNIX_EPOCH, message)).collect();

@@ -131,9 +131,9 @@ impl Document {
         if line == 0 { self.incarnation } else { self.lines.get(line)?.id }
     }
 
-    /// Returns the line of this id.
-    pub(super) fn line(&self, id: Incarnation) -> Option<usize> {
-        (0..self.lines.len()).find(|line| self.id(*line) == Some(id))
+    /// Returns the line of this id; the first one for none.
+    pub(super) fn line(&self, id: Option<Incarnation>) -> Option<usize> {
+        (0..self.lines.len()).find(|line| id.is_none() || self.id(*line) == id)
     }
 
     /// Returns a line, the one that it was made on, and so on to the first.

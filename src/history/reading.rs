@@ -61,8 +61,8 @@ impl Standing {
         if line.is_none()
             && let Some(On { id, fork: Some(Fork { from, at, keep }) }) = asked
         {
-            line = from.map_or(Some(0), |from| document.line(from));
-            let made = Line { id: Some(id), at, keep, awaits: true, ..Line::default() };
+            line = document.line(from);
+            let made = Line { id, at, keep, awaits: true, ..Line::default() };
             fork = line.map(|_| made);
         }
         let line = line.unwrap_or(document.current);
@@ -129,6 +129,7 @@ impl Standing {
         let positions = self.spans.count_before(first.start)..self.spans.len();
         let mut shown = Snapshot::new(positions, Records::default());
         shown.incarnation = self.id();
+        shown = shown.forked(self.line > 0 || self.fork.is_some());
         shown.system = match &self.system {
             Some(own) => Some(Arc::new(decode(own.content())?)),
             None => first.system.clone(),

@@ -163,7 +163,7 @@ fn others_change_all_the_time() -> Error {
 /// Returns a branch in the making that shares so many messages with the one that was read.
 fn fork(at: &Standing, shared: u64, keep: u64) -> On {
     let from = at.document.id(at.line);
-    On { id: Incarnation::random(), fork: Some(Fork { from, at: shared, keep }) }
+    On { id: Some(Incarnation::random()), fork: Some(Fork { from, at: shared, keep }) }
 }
 
 /// The methods over a memory of one kind: what is written once is done at once over a blocking one,
@@ -309,7 +309,7 @@ macro_rules! over {
                     let (position, mut question) = (last.position(), last.message().clone());
                     if question.has_references() {
                         // With its media, and those of no other message.
-                        let on = at.id().map(On::branch);
+                        let on = Some(On::branch(at.id()));
                         let whole = Read::newest(0).positions([position]).on(on);
                         let (whole, _) = self.seen(&whole)$($now)*?;
                         let whole = whole.picked().find(position);
@@ -353,7 +353,7 @@ macro_rules! over {
                     let error = match self.memory.append_with(&mut writing.append)$($now)* {
                         Ok(mut appended) if appended.repeated => {
                             let (_, at) = self.seen(&read)$($now)*?;
-                            locate(&mut appended, &at);
+                            locate(&mut appended, read.branch, &at);
                             return Ok(appended);
                         }
                         Ok(appended) => return Ok(self.changed_by(writing, appended, &at)),

@@ -81,7 +81,7 @@ impl Change<'_> {
             }
             Self::Redo => document.redo(),
             Self::Switch(id) => {
-                let line = document.line(*id).ok_or_else(|| {
+                let line = document.line(Some(*id)).ok_or_else(|| {
                     Error::invalid("switch", "there is no such branch in this conversation")
                 })?;
                 if line != document.current {
@@ -214,7 +214,7 @@ fn said(append: &Append) -> u64 {
 
 /// Returns the error of an append that expects another branch, or another end of it, than there is.
 fn refused(append: &Append, at: &Standing) -> Option<Error> {
-    if asked(append).is_some_and(|on| at.id() != Some(on.id)) {
+    if asked(append).is_some_and(|on| on.id.is_some() && at.id() != on.id) {
         return Some(forgotten(""));
     }
     let actual = at.spans.len();
@@ -224,8 +224,9 @@ fn refused(append: &Append, at: &Standing) -> Option<Error> {
 }
 
 /// Finds the branch on which something was appended before, and its positions there: that of the
-/// append if it has all of it, else the first one that has.
-pub(super) fn locate(appended: &mut Appended, at: &Standing) {
+/// append if it has all of it, else the first one that has. Where the first branch was asked for
+/// without its id, it has none here either.
+pub(super) fn locate(appended: &mut Appended, asked: Option<On>, at: &Standing) {
     let Range { start, end } = appended.positions;
     let nowhere = at.spans.count_before(start);
     appended.positions = nowhere..nowhere;
@@ -237,7 +238,8 @@ pub(super) fn locate(appended: &mut Appended, at: &Standing) {
         let is_whole = |found: &u64| spans.to_branch(end - 1) == Some(found + (end - 1 - start));
         if let Some(found) = spans.to_branch(start).filter(is_whole) {
             appended.positions = found - kept..found + end - start;
-            appended.branch = at.document.id(number).map(On::branch);
+            let has_id = number > 0 || asked.is_none_or(|on| on.id.is_some());
+            appended.branch = Some(On::branch(at.document.id(number).filter(|_| has_id)));
             return;
         }
     }

@@ -48,8 +48,10 @@ pub struct Read {
 /// The branch on which something is read or appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct On {
-    /// The life of the conversation that it is.
-    pub(crate) id: Incarnation,
+    /// The life of the conversation that it is; none for the first one, of a conversation that was
+    /// not there yet or of a memory that does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) id: Option<Incarnation>,
     /// The way in which it is made where it is not there yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) fork: Option<Fork>,
@@ -57,8 +59,8 @@ pub(crate) struct On {
 
 impl On {
     /// A branch that is there.
-    pub(crate) fn branch(id: Incarnation) -> Self {
-        Self { id, fork: None }
+    pub(crate) fn branch(id: impl Into<Option<Incarnation>>) -> Self {
+        Self { id: id.into(), fork: None }
     }
 }
 

@@ -10,6 +10,7 @@ pub(crate) struct Extra {
     picked: Records,
     unreadable: Vec<Unreadable>,
     has_references: bool,
+    is_forked: bool,
     /// The end of the stored records, if records of a turn come after them.
     stored: Option<u64>,
 }
@@ -72,6 +73,19 @@ impl Snapshot {
             self.extra().has_references = true;
         }
         self
+    }
+
+    /// Returns the snapshot with the mark that its branch was made on another one, if it was.
+    pub(crate) fn forked(mut self, is_forked: bool) -> Self {
+        if is_forked {
+            self.extra().is_forked = true;
+        }
+        self
+    }
+
+    /// Returns true unless it is of the first branch of its conversation, or of the only one.
+    pub(crate) fn is_forked(&self) -> bool {
+        self.extra.as_ref().is_some_and(|extra| extra.is_forked)
     }
 
     /// Replaces the messages for which `change` returns one.

@@ -300,8 +300,8 @@ impl Turn {
         if end <= seen.end {
             return Ok(seen);
         }
-        let on = on.or_else(|| seen.incarnation.map(On::branch));
-        let stored = Stored::behind(Some(seen), on).read_from(memory).await?;
+        let on = on.unwrap_or_else(|| seen.on());
+        let stored = Stored::behind(Some(seen), Some(on)).read_from(memory).await?;
         let is_own = |tag: &str| {
             let of = tag.rsplit_once(':').map(|(of, _)| of);
             (1..part).any(|part| of == Some(&append_id(&self.state.id, part, false)))

@@ -202,7 +202,7 @@ pub(super) fn calls_among<'a>(
 impl State {
     /// Returns the branch on which it was begun, where that is known.
     pub(super) fn on(&self) -> Option<On> {
-        self.on.or_else(|| self.seen?.incarnation.map(On::branch))
+        self.on.or_else(|| Some(self.seen?.on()))
     }
 
     pub(super) fn new(question: Message) -> Self {
@@ -577,6 +577,11 @@ impl Seen {
     pub(super) fn of(snapshot: &Snapshot) -> Self {
         let Snapshot { end, incarnation, .. } = *snapshot;
         Self { end, incarnation }
+    }
+
+    /// Returns the branch that was seen: the first one if there was no conversation yet.
+    pub(super) fn on(&self) -> On {
+        On::branch(self.incarnation)
     }
 
     /// Returns whether this snapshot can be of the conversation that was seen.

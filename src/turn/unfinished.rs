@@ -14,7 +14,7 @@ use super::state::{
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Limits, Read};
 use crate::message::{Message, ToolCall, ToolMessage};
-use crate::record::{Incarnation, Records, Slot, SlotVersion, Snapshot};
+use crate::record::{Records, Slot, SlotVersion, Snapshot};
 use crate::text::first;
 use crate::window::Matches;
 
@@ -118,10 +118,13 @@ impl Unfinished {
         since(&self.state)
     }
 
-    /// Returns false if it was begun in another life of its conversation: on another branch.
-    pub(crate) fn is_of(&self, incarnation: Option<Incarnation>) -> bool {
-        let begun = self.state.on().map(|on| on.id);
-        begun.zip(incarnation).is_none_or(|(begun, now)| begun == now)
+    /// Returns false if it was begun in another life of its conversation: on another branch than
+    /// this one.
+    pub(crate) fn is_of(&self, branch: &Snapshot) -> bool {
+        self.state.on().is_none_or(|on| match on.id.zip(branch.incarnation) {
+            Some((begun, now)) => begun == now,
+            None => on.id.is_some() || !branch.is_forked(),
+        })
     }
 
     /// Returns true if a call was handed out and has no result, as far as the slot shows.
@@ -238,7 +241,7 @@ pub(super) fn begun_by_others(snapshot: &Snapshot, own_slot: &str) -> Vec<String
     for slot in others.filter(|it| it.name().starts_with(PREFIX)) {
         match Unfinished::of(slot) {
             // What was begun on another branch has not happened on this one.
-            Ok(turn) if !turn.is_of(snapshot.incarnation) => {}
+            Ok(turn) if !turn.is_of(snapshot) => {}
             Ok(turn) => {
                 let calls = turn.calls();
                 lines.extend(calls.iter().map(|call| (turn.since(), call.line())));

@@ -1,6 +1,7 @@
 //! Branches: edits, new answers, undo, and what a page shows of them.
 
 mod export;
+mod first;
 #[cfg(feature = "inspect")]
 mod inspect;
 #[cfg(feature = "sqlite")]
