@@ -241,8 +241,10 @@ macro_rules! over {
                 if matches!(&action, Action::Say(it) | Action::Edit(_, it) if it.trim().is_empty()) {
                     return Err(Error::invalid("act", "there is no question"));
                 }
+                let mut _held = None; // of one that waits: the question is that of the turn before
                 if matches!(action, Action::Edit(..) | Action::Regenerate) {
                     self.fail_while_a_turn_runs()?;
+                    _held = self.enter()$($now)*?;
                 }
                 match action {
                     Action::Say(text) => return Ok(Some(text.into())),

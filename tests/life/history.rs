@@ -235,6 +235,35 @@ fn an_edit_while_a_turn_runs_is_busy() {
     assert_eq!(conversation.undo().unwrap(), Some(0));
 }
 
+/// A person asked for another answer while the newest question was answered. The page's action did
+/// not wait for that: it answered the question before anew, and what had been asked last was gone.
+#[test]
+fn a_new_answer_that_waits_is_to_the_question_that_was_answered_meanwhile() {
+    let (asked, is_asked) = std::sync::mpsc::channel();
+    let (go, goes) = std::sync::mpsc::channel::<()>();
+    let (goes, answers) = (std::sync::Mutex::new(goes), AtomicUsize::new(0));
+    let model = move |_: &Asking<'_>| -> Result<String, ModelError> {
+        let answer = answers.fetch_add(1, Ordering::Relaxed);
+        if answer == 1 {
+            asked.send(())?;
+            goes.lock().unwrap().recv()?;
+        }
+        Ok(format!("a{answer}"))
+    };
+    let chat = Conversation::new(shared().1, model).when_busy(WhenBusy::Wait);
+    chat.say("q0").unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| chat.say("q2").unwrap());
+        is_asked.recv().unwrap();
+        let anew = scope.spawn(|| chat.act(Action::Regenerate).unwrap().unwrap());
+        std::thread::sleep(Duration::from_millis(50)); // it waits, or not
+        go.send(()).unwrap();
+        chat.say(anew.join().unwrap()).unwrap();
+    });
+    assert_eq!(said(chat.prompt()), ["q0", "a0", "q2", "a2"]);
+    assert_eq!(chat.page(None, 1).unwrap().entries[0].variants, 2);
+}
+
 #[test]
 fn an_edit_in_a_tool_group_goes_to_its_edge() {
     let call = Message::from(AiMessage::from_parts([ToolCall::new("c1", "now", "{}")]));
