@@ -230,9 +230,9 @@ pub(super) fn locate(appended: &mut Appended, asked: Option<On>, at: &Standing) 
     let Range { start, end } = appended.positions;
     let nowhere = at.spans.count_before(start);
     appended.positions = nowhere..nowhere;
+    // The question that it answered anew is part of it, on each branch that has it.
+    let kept = at.document.lines.iter().find(|it| it.is_first(start)).map_or(0, |line| line.keep);
     for number in [at.line].into_iter().chain(0..at.document.lines.len()).filter(|_| start < end) {
-        let line = at.document.lines.get(number).filter(|it| it.is_first(start));
-        let kept = line.map_or(0, |line| line.keep);
         let spans = at.document.spans(number, at.end);
         // Behind a question that was answered anew another branch has another answer.
         let is_whole = |found: &u64| spans.to_branch(end - 1) == Some(found + (end - 1 - start));

@@ -351,6 +351,23 @@ fn a_request_that_comes_again_is_answered_where_it_was() {
     assert_eq!(conversation.branches().unwrap().len(), 2);
 }
 
+/// An answer was made anew, its user talked on and edited what came behind it. The request came
+/// again, and its client was handed the answer without its question, at another position.
+#[test]
+fn a_new_answer_that_is_asked_for_again_is_the_same_behind_an_edit() {
+    let (_, prompt) = shared();
+    let model = Scripted::new().says("a1").says("b1").says("a3").says("b3");
+    let chat = Conversation::new(prompt, model);
+    chat.say("q0").unwrap();
+    let anew = || chat.say(chat.prompt().regenerate().unwrap().with_id("r1"));
+    let first = anew().unwrap();
+    chat.say("q2").unwrap();
+    chat.edit(2, "x2").unwrap();
+    let again = anew().unwrap();
+    assert_eq!((again.positions, again.ended), (first.positions, Ended::Adopted));
+    assert_eq!(again.messages, first.messages);
+}
+
 /// Both branches have the question of an answer that was made anew, and the current one was taken
 /// for the request's: its client was handed another answer, or paid a second time.
 #[test]
