@@ -193,7 +193,8 @@ macro_rules! over {
             /// [`ErrorKind::Invalid`] where there is no message at the position,
             /// [`ErrorKind::SlotConflict`] where somebody else has changed the branches meanwhile,
             /// [`ErrorKind::Unsupported`] where the memory has no slots or ids, and whatever else
-            /// it returns. Nothing was changed then.
+            /// it returns. Nothing was changed then, except that it is unknown after
+            /// [`ErrorKind::Unacknowledged`]: the next [`page`](Self::page) shows it.
             pub $($async)* fn edit(&self, position: u64, message: impl Into<Message>) -> Result<u64> {
                 self.edit_with(position, Append::new([message.into()]))$($now)*
             }

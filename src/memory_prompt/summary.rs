@@ -133,7 +133,8 @@ macro_rules! over {
             /// [`ErrorKind::SlotConflict`] if another process was faster, [`ErrorKind::Forgotten`]
             /// if the conversation was cleared, deleted or begun again, or everything was evicted
             /// that it held when this was due, [`ErrorKind::Invalid`] for an empty text, and every
-            /// other error of [`ChatMemory::append_with`]. Nothing was changed then.
+            /// other error of [`ChatMemory::append_with`]. Nothing was changed then, except that it
+            /// is unknown after [`ErrorKind::Unacknowledged`].
             pub $($async)* fn commit(
                 &self,
                 due: &Compaction,
