@@ -1,8 +1,8 @@
 //! Export: a conversation as JSON lines, as Markdown for people, and in a provider's format.
 //!
 //! It answers a person's request for their data: beside what was said, with times, it holds the
-//! system message, pins, summaries, and what waits for a person, of the current branch or of
-//! [all](Export::all_branches). It comes in pieces, of a few messages each.
+//! system message, pins and summaries, of the current branch or of [all](Export::all_branches), and
+//! what waits for a person, on whichever branch. It comes in pieces, of a few messages each.
 //!
 //! ```
 //! use memory_prompt::export::{ExportAs, read_line};
