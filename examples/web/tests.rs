@@ -745,6 +745,41 @@ async fn a_browser_shows_lines_and_refusals() {
     browser.shows("You said: a\u{2028}b\nc").await;
 }
 
+/// What was asked was booked, and then the model failed. The page showed the question and put it
+/// back into its box too: who pressed Enter once more booked twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_keeps_no_question_that_is_stored() {
+    let folder = Folder::new();
+    let call = json!({"name": "book", "arguments": r#"{"what": "a table"}"#});
+    let calls = json!([{"index": 0, "id": "c1", "type": "function", "function": call}]);
+    let calls = json!({ "tool_calls": calls }).to_string();
+    let calls = WHOLE.replace(r#"{"content":"You said: "}"#, &calls);
+    let calls = calls.replace(r#"{"content":"hello"}"#, "{}");
+    let (place, url) = (folder.file("web.db"), serve([calls, REFUSED.to_owned()]));
+    let settings = [("OPENAI_API_KEY", "secret"), ("OPENAI_BASE_URL", url.as_str())];
+    let web = Web::start(place.to_str().unwrap(), &folder, &settings);
+    let asks = "setTimeout(() => { $('question').value = 'book a table'; \
+        $('form').requestSubmit() }, 500)";
+    let Some(browser) = Browser::open(&folder, &web, asks, OPEN) else { return };
+    let shown = browser.shows("class=\"tool\"").await;
+    assert!(shown.contains("class=\"user\">book a table<"), "{shown}");
+    assert!(shown.ends_with("</span>") && !shown.ends_with("></span>"), "{shown}");
+    assert_eq!(web.booked(), 1);
+}
+
+/// A question of two lines was edited in a box of one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_edits_where_it_asks() {
+    let folder = Folder::new();
+    let web = Web::start(folder.file("web.db").to_str().unwrap(), &folder, &[]);
+    web.ask("ada", "one\ntwo").await;
+    let edits = "setTimeout(() => { document.querySelector('.user button').click(); \
+        $('question').value += '\\nthree'; $('form').requestSubmit() }, 500)";
+    let Some(browser) = Browser::open(&folder, &web, edits, OPEN) else { return };
+    let shown = browser.shows(">You said: one\ntwo\nthree<").await;
+    assert_eq!(shown.matches("class=\"user\"").count(), 1, "{shown}");
+}
+
 /// A PostgreSQL of the test's own, run by somebody who is not root, with its address.
 fn postgres() -> (process::Server, String) {
     let (folder, port) = (process::folder("web-postgres"), process::free_port());
