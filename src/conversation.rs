@@ -58,7 +58,8 @@
 //! # Waiting, and time limits
 //!
 //! Threads can share a conversation. By default two turns at the same time are both stored whole,
-//! one behind the other; [`Conversation::when_busy`] makes the second wait. A call can have a [time
+//! one behind the other, or each on its [branch](crate::history); [`Conversation::when_busy`] makes
+//! the second wait. A call can have a [time
 //! limit](Conversation::call_timeout), and the calls of one answer can run [in
 //! parallel](Conversation::parallel). The result of a tool whose time was up is stored when it
 //! comes: [`Conversation::finish`] waits for that before `main` returns. A call that needs
@@ -228,8 +229,9 @@ struct Settings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WhenBusy {
-    /// Both are answered at the same time, neither sees the other, and both are stored whole, one
-    /// behind the other.
+    /// Both are answered at the same time, neither sees the other, and both are stored whole: one
+    /// behind the other, or where one is a new answer or an edit, each on its own
+    /// [branch](crate::history). The branch of that one is current then, whichever is stored first.
     #[default]
     Proceed,
     /// The second one waits until the first is stored, and sees it. A tool that asks its own

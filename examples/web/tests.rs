@@ -780,6 +780,28 @@ async fn a_browser_edits_where_it_asks() {
     assert_eq!(shown.matches("class=\"user\"").count(), 1, "{shown}");
 }
 
+/// A question was asked while another answer was made, and was on the branch that this left: it was
+/// answered, and nowhere to be seen.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_asks_nothing_while_another_answer_is_made() {
+    let folder = Folder::new();
+    let web = Web::start(folder.file("web.db").to_str().unwrap(), &folder, &[]);
+    let question = long("word", 300); // a second and a half
+    web.ask("ada", &question).await;
+    let asks = "setTimeout(() => act('regenerate'), 500)
+        setTimeout(() => {
+          $('question').value = 'next'
+          const asks = setInterval(
+            () => $('question').value ? $('form').requestSubmit() : clearInterval(asks), 100)
+        }, 700)";
+    let Some(browser) = Browser::open(&folder, &web, asks, OPEN) else { return };
+    browser.shows(">You said: next<").await;
+    browser.shows(">answered</span>").await;
+    let answer = format!("You said: {question} < 2/2 >");
+    let shown = [question, answer, "next".to_owned(), "You said: next".to_owned()];
+    assert_eq!(web.page("ada").await.shown(), shown);
+}
+
 /// A PostgreSQL of the test's own, run by somebody who is not root, with its address.
 fn postgres() -> (process::Server, String) {
     let (folder, port) = (process::folder("web-postgres"), process::free_port());

@@ -63,7 +63,8 @@ fn chat(app: &App, user: &str, on: Option<Incarnation>) -> Result<Chat, Failed> 
 }
 
 /// Answers within a budget of tokens, rounds and time, or changes what is shown. Other tabs may ask
-/// meanwhile: all turns are kept whole, one behind the other.
+/// meanwhile: all turns are kept whole, one behind the other, and each on its branch. What is asked
+/// while another answer or an edit is made stays on the branch that this leaves: the page waits.
 async fn act(State(app): State<App>, Path(user): Path<String>, Json((on, action)): Asked) -> Reply {
     let chat = chat(&app, &user, on)?;
     // Of what was silent for so long nobody runs any more; what it has done is kept.
