@@ -17,7 +17,7 @@ use std::time::Duration;
 use memory_prompt::conversation::{Action, Asking, ModelError, Scripted, WhenBusy};
 use memory_prompt::history::{BranchView, Page, WithinGroup};
 use memory_prompt::memory::{Append, Expected};
-use memory_prompt::message::AiMessage;
+use memory_prompt::message::{AiMessage, Media, Part};
 use memory_prompt::recall::tools::{ReadBack, SearchHistory};
 use memory_prompt::summary::{Compaction, CompactionPolicy};
 use memory_prompt::turn::{Ended, Next, Turn};
@@ -157,10 +157,11 @@ fn what_a_failed_answer_has_done_is_kept_aside() {
 fn what_the_former_answer_has_done_is_told() {
     let model = Scripted::new().calls("book", json!({"seats": 2})).calls("look", json!({}));
     let conversation = Conversation::new(shared().1, model.says("Booked.").says("It is booked."))
-        .tool(Tool::new("book", "Books."), |_: serde_json::Value| Ok("table 7"))
+        .tool(Tool::new("book", "Books."), |_: Value| Ok("table 7"))
         .tool(Tool::new("look", "Looks.").repeatable(), |()| Ok("sunny"));
     conversation.say("Hello.").unwrap();
-    let told = |mut turn: Turn| {
+    let told = |turn: Turn| {
+        let mut turn = turn.tools([Tool::new("look", "Looks.").repeatable()]);
         let Next::Ask(ask) = turn.next(conversation.prompt()).unwrap() else { panic!("it asks") };
         let said: Vec<_> = ask.prompt().iter().map(|it| it.text().into_owned()).collect();
         (turn, said)
