@@ -121,9 +121,9 @@
 //! tools returned, and stores it as late results once another owner has adopted and ended the turn.
 //!
 //! If the model, an approver or a listener panics, the turn ends as if the model had failed, and
-//! then the panic goes on to the caller. If a listener panics after the model has returned its
-//! answer, that answer is stored; if it panics while the model still tells it, nothing of the
-//! answer is. Nothing stays locked: the next question is answered.
+//! then the panic goes on to the caller. If a listener panics after the model has returned an
+//! answer without calls, that answer is stored; if it panics while the model still tells it,
+//! nothing of the answer is. Nothing stays locked: the next question is answered.
 //!
 //! A turn that is [adopted](MemoryPrompt::adopt) while its first owner still runs a tool has two
 //! owners for a while. The result of the first owner is stored as a late result only if the adopter

@@ -292,7 +292,10 @@ macro_rules! over {
                     return Ok(false);
                 }
                 let slot = Read { n: 0, ..self.stored.page().slots([&self.slot]) };
-                let seen = self.memory.read_with(&slot)$($now)*?;
+                let seen = match self.memory.read_with(&slot)$($now)* {
+                    Err(error) if error.kind() != ErrorKind::Storage => return Ok(true),
+                    seen => seen?,
+                };
                 // A later request of its id has a slot of that name too.
                 Ok(turns_in(&seen).any(|turn| turn.map_or(true, |it| it.life() == self.life)))
             }
@@ -326,35 +329,40 @@ macro_rules! over {
         impl Late<$over> {
             /// Stores what is possible. If `searches_all`, it also drops the calls of running tools
             /// that are not in the memory, or whose results another owner has stored. A memory that
-            /// does not answer is asked once: to ask it may take as long as it has time.
+            /// fails twice in a row is not asked again: each time may take as long as it has.
             pub(super) $($async)* fn settle(&self, searches_all: bool) {
                 let _settling = self.settling.lock()$($now)*;
                 // A settled call leaves the list immediately, so an end anywhere in between loses
                 // nothing.
                 let all = self.list.lock().overdue.clone();
-                let mut silent: Vec<Arc<$over>> = Vec::new();
+                let mut failed: Vec<Arc<$over>> = Vec::new();
                 for overdue in all {
                     let Overdue { call, comes, memory, .. } = &*overdue;
                     let runs_on = call.result.is_none() && comes.outcome.lock().is_none();
                     let is_early = runs_on && !searches_all;
-                    let is_silent = silent.iter().any(|it| Arc::ptr_eq(it, memory));
+                    let is_silent = failed.iter().filter(|it| Arc::ptr_eq(it, memory)).count() > 1;
                     if is_early
                         || is_silent
                         || self.list.lock().runs(&overdue.life).next().is_some()
                     {
                         continue;
                     }
-                    let Ok(settled) = overdue.settle()$($now)* else {
-                        silent.push(Arc::clone(memory));
-                        continue;
-                    };
-                    let Some(is_lost) = settled else { continue };
-                    {
-                        let mut list = self.list.lock();
-                        list.overdue.retain(|it| !Arc::ptr_eq(it, &overdue));
-                        list.lost += usize::from(is_lost);
+                    let settled = overdue.settle()$($now)*;
+                    match settled {
+                        Ok(_) => failed.retain(|it| !Arc::ptr_eq(it, memory)),
+                        Err(_) => failed.push(Arc::clone(memory)),
                     }
-                    if is_lost {
+                    let is_lost = matches!(settled, Ok(Some(true)));
+                    let is_gone = matches!(settled, Ok(None)) || {
+                        let mut list = self.list.lock();
+                        let own = list.overdue.extract_if(.., |it| Arc::ptr_eq(it, &overdue)).next();
+                        let is_gone = own.is_none();
+                        // Behind the others, which it does not hold up the next time.
+                        list.overdue.extend(own.filter(|_| settled.is_err()));
+                        list.lost += usize::from(is_lost && !is_gone);
+                        is_gone
+                    };
+                    if is_lost && !is_gone {
                         overdue.span.warn(LOST);
                     }
                 }

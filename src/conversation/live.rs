@@ -258,8 +258,9 @@ impl Runs {
     pub(super) fn end(&self, done: &Result<Done>) {
         match done {
             Ok(done) => {
-                if done.ended == Ended::Adopted && self.log.state.lock().bytes == 0 {
-                    self.log.tell_text(&said(done)); // what is stored in the place of this turn
+                let is_of_another = matches!(done.ended, Ended::Adopted | Ended::Parked);
+                if is_of_another && self.log.state.lock().bytes == 0 {
+                    self.log.tell_text(&said(done)); // what is kept in the place of this turn
                 }
                 self.log.tell_done(done, json!({"ended": done.ended, "usage": done.usage}));
             }

@@ -11,7 +11,7 @@ use crate::memory::{Append, Expected, Limits, MemoryId, Read};
 use crate::record::{SlotVersion, Snapshot, places};
 
 /// How many records are read and written at once: at first, and at most.
-const PAGES: (u64, u64) = (8, 64);
+const PAGES: (u64, u64) = (8, 32);
 
 /// The size of records from which on fewer are read at once: those that hold pictures are many
 /// times as large as those that hold texts.
@@ -205,7 +205,7 @@ mod tests {
     /// A page held 64 records with all their pictures, twice: a store of scanned documents could
     /// not be copied in a gigabyte.
     #[test]
-    fn few_pictures_are_held_at_once() {
+    fn behind_pictures_fewer_are_held_at_once() {
         let mut transfer = transfer(0, 0, usize::MAX);
         transfer.head.end = 1_000;
         let mut pages = |bytes: usize| {
@@ -219,8 +219,8 @@ mod tests {
             });
             pages.collect::<Vec<_>>()
         };
-        assert_eq!(pages(100), [8, 16, 32, 64, 64]);
-        assert_eq!(pages(2 << 20), [64, 16, 4, 1, 1]);
+        assert_eq!(pages(100), [8, 16, 32, 32, 32]);
+        assert_eq!(pages(HEAVY / 4), [32, 8, 2, 4, 8]);
     }
 
     #[test]

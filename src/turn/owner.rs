@@ -40,24 +40,26 @@ impl Turn {
 
     pub(crate) fn set_tools(&mut self, tools: Arc<[Tool]>) {
         self.state.repeatable = names(&tools, Tool::is_repeatable);
-        self.state.needs_approval = names(&tools, Tool::needs_approval);
+        self.state.approve_calls_of(names(&tools, Tool::needs_approval));
         self.tools = tools;
-        self.state.hold_calls();
     }
 
     /// Uses the tools of the prompt if the turn has none of its own: the model is offered them, so
     /// their calls are held for approval too. A deserialised turn that had other tools waits for
-    /// the approval of both.
+    /// the approval of both, and runs again what both may.
     pub(super) fn take_tools(&mut self, tools: &Arc<[Tool]>) {
-        let State { repeatable, needs_approval, .. } = &self.state;
+        let State { repeatable, needs_approval, .. } = &mut self.state;
         let had_none = repeatable.is_empty() && needs_approval.is_empty();
         let had_these = *repeatable == names(tools, Tool::is_repeatable)
             && *needs_approval == names(tools, Tool::needs_approval);
         if had_none || had_these {
             self.set_tools(Arc::clone(tools));
         } else {
-            self.state.needs_approval.extend(names(tools, Tool::needs_approval));
-            self.state.hold_calls();
+            let runs_once = names(tools, |tool| !tool.is_repeatable());
+            repeatable.retain(|name| !runs_once.contains(name));
+            let held = names(tools, Tool::needs_approval).into_iter();
+            let held = held.chain(needs_approval.iter().cloned()).collect();
+            self.state.approve_calls_of(held);
         }
     }
 

@@ -291,7 +291,7 @@ impl State {
             Some(Stop::Paused) => Doing::Paused,
             _ => Doing::Asking,
         };
-        self.hold_calls();
+        self.approve_calls_of(self.needs_approval.clone());
         if stop == Some(Stop::Broken) {
             self.end(Ended::Interrupted, "Not run: the answer broke off.");
         } else if self.doing != Doing::Asking {
@@ -306,11 +306,19 @@ impl State {
         }
     }
 
-    /// Holds the calls that need approval and have not begun.
-    pub(super) fn hold_calls(&mut self) {
-        let new = self.open_in(|it| it == CallState::New).into_iter();
-        let held = new.filter(|(_, call)| self.needs_approval.contains(&call.name));
-        for place in held.map(|(place, _)| place).collect::<Vec<_>>() {
+    /// Lets the calls of these tools need approval. Those that have not begun wait for it, and so
+    /// do those that would be run again and needed none before.
+    pub(super) fn approve_calls_of(&mut self, tools: BTreeSet<String>) {
+        let before = std::mem::replace(&mut self.needs_approval, tools);
+        let waits = |(place, call): &(usize, &ToolCall)| match self.state(*place) {
+            CallState::New => self.needs_approval.contains(&call.name),
+            CallState::MayHaveRun if self.is_repeatable(call) => {
+                self.needs_approval.contains(&call.name) && !before.contains(&call.name)
+            }
+            _ => false,
+        };
+        let waiting: Vec<_> = self.open().into_iter().filter(waits).map(|(at, _)| at).collect();
+        for place in waiting {
             self.set(place, CallState::Unapproved);
             self.outdate();
         }

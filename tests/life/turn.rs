@@ -1144,6 +1144,12 @@ fn a_call_that_has_not_begun_waits_if_its_tool_needs_approval_now() {
     let mut turn = wants(prompt.turn("Pay!").tools([pay.clone()]), &prompt, [("c1", "pay")]);
     let mut kept = copy(&turn).tools([pay.needing_approval()]);
     assert!(call(&mut kept, &prompt)[0].needs_approval());
+    // So does one that would be run again.
+    let look = || Tool::new("look", "Looks.").repeatable();
+    let mut looks = wants(prompt.turn("Look!").tools([look()]), &prompt, [("c1", "look")]);
+    assert!(!call(&mut looks, &prompt)[0].needs_approval());
+    let mut kept = copy(&looks).tools([look().needing_approval()]);
+    assert!(call(&mut kept, &prompt)[0].needs_approval());
     // What runs already can't wait any more.
     assert!(!call(&mut turn, &prompt)[0].needs_approval());
     let mut turn = turn.tools([Tool::new("pay", "Pays.").needing_approval()]);

@@ -31,9 +31,10 @@ impl Shared {
             let page = self.page(prefix, after.as_ref(), some).await?;
             let Some(last) = page.last().cloned() else { break };
             after = Some(last);
+            let (seen, before) = (page.len(), found.len());
             found.extend(self.that_exist(page).await?);
-            // Many may have expired.
-            some = AT_ONCE.min(some * 2);
+            let have_expired = found.len() - before < seen;
+            some = AT_ONCE.min(if have_expired { some * 2 } else { n.saturating_sub(found.len()) });
         }
         found.truncate(n);
         Ok(found)

@@ -264,12 +264,18 @@ fn a_turn_that_waited_is_told_on() {
     let chat = Conversation::new(prompt, model)
         .tool(Tool::new("pay", "Pays.").needing_approval(), |()| Ok("paid"));
     let (live, ada) = (Live::new(), MemoryId::from("ada"));
-    let turn = live.begin("ada", "Pay.");
+    let request = || Turn::from("Pay.").with_id("r1");
+    let turn = live.begin("ada", request());
     let follower = turn.follow();
     let parked = chat.tell(turn).unwrap();
     let told: Vec<_> = follower.collect();
     let end = told.last().unwrap();
     assert_eq!((end.name, &end.data["ended"]), ("done", &json!("parked")));
+    // Who asks once more is told what was said: the rest begins behind that.
+    let again = live.begin("ada", request());
+    let follower = again.follow();
+    chat.tell(again).unwrap();
+    assert_eq!(said(&follower.collect::<Vec<_>>()), "Shall I? ");
 
     let unfinished = chat.prompt().unfinished().unwrap();
     let adopted = chat.prompt().adopt(&unfinished[0]).unwrap();
