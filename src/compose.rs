@@ -320,7 +320,7 @@ impl Composer {
         self.limit.is_some() || self.truncate.is_some() || self.clear.is_some()
     }
 
-    /// Returns the budget, with pictures counted by the rule of the named provider.
+    /// Returns the budget, which counts what the named provider is sent, by its rule.
     fn counted_budget(&self) -> Option<CountedBudget> {
         let limit = self.limit.clone()?;
         let Some(provider) = self.provider else { return Some(limit) };

@@ -33,7 +33,7 @@ pub use id::MemoryId;
 pub use limits::Limits;
 pub use message_window::MessageWindowChatMemory;
 pub use read::Read;
-pub(crate) use read::{Fork, On};
+pub(crate) use read::{Fork, On, Replaced};
 pub use slots::{Expected, SlotChange};
 pub(crate) use slots::{MOST_NAME, check_name};
 pub use token_window::TokenWindowChatMemory;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::message::{AiPart, Message, Part};
+use crate::message::{AiPart, Media, Message, Part};
 use crate::provider::{Format, Row, goes_back, is_emptied, outgoing, without_refused};
 use crate::token::{Overhead, PICTURE, TokenCounter, count_by_parts, media_tokens};
 use crate::tool::Tool;
@@ -32,10 +32,26 @@ impl Priced {
         let is_lost = |part: &AiPart| matches!(part, AiPart::Reasoning(it) if !goes_back(it, row));
         let left = match &*sent {
             Message::Ai(ai) if row.format == Format::OpenAi => ai.without(is_lost).map(Message::Ai),
+            // Gemini's results have no place for a detail, and a low one is cheaper.
+            Message::Tool(_) if row.format == Format::Gemini => {
+                let taken = without_refused(&sent, row, |_, _| {});
+                without_details(taken.as_ref().unwrap_or(&sent)).or(taken)
+            }
             other => without_refused(other, row, |_, _| {}),
         };
         Some(left.map_or(sent, Cow::Owned))
     }
+}
+
+/// Returns the message with pictures of which no detail is asked; `None` if it asks none.
+fn without_details(message: &Message) -> Option<Message> {
+    let content = message.content()?.with_parts(|part| match part {
+        Part::Image(image) if image.detail.is_some() => {
+            Some(Part::Image(Media { detail: None, ..image.clone() }))
+        }
+        _ => None,
+    })?;
+    Some(message.with_content(content))
 }
 
 impl TokenCounter for Priced {

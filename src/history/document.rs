@@ -24,6 +24,9 @@ const MOST_LATE: usize = 64;
 /// The most steps that can be undone, apart from turns.
 const MOST_STEPS: usize = 256;
 
+/// The most branches that a turn is told of which takes their place.
+const MOST_TOLD: usize = 8;
+
 /// All branches of a conversation, and which one is current.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Document {
@@ -262,6 +265,15 @@ impl Document {
             })
         };
         self.told(end).filter_map(branch).collect()
+    }
+
+    /// Returns the newest branches that share so many messages with this one, which comes last.
+    pub(super) fn sharing(&self, line: usize, at: u64, end: u64) -> Vec<Option<Incarnation>> {
+        let own = self.spans(line, end);
+        let others = self.told(end).filter(|(i, _, spans)| *i != line && spans.common(&own) >= at);
+        let mut sharing: Vec<_> = others.map(|(i, ..)| self.id(i)).chain([self.id(line)]).collect();
+        sharing.drain(..sharing.len().saturating_sub(MOST_TOLD));
+        sharing
     }
 
     /// Returns, for a position of the current branch, the messages that were said there on any

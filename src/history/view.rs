@@ -13,7 +13,8 @@ use super::writing::{Change, FIRST, Writing, locate, newest_question, place_in, 
 use super::{Branch, Variant, WithinGroup};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{
-    Append, Appended, ChatMemory, Fork, LentBatch, Limits, MemoryId, On, Read, share, unsupported,
+    Append, Appended, ChatMemory, Fork, LentBatch, Limits, MemoryId, On, Read, Replaced, share,
+    unsupported,
 };
 #[cfg(feature = "async")]
 use crate::memory::{AsyncChatMemory, BoxFuture, append_and_read_by_the_larger_forms, share_async};
@@ -160,10 +161,13 @@ fn others_change_all_the_time() -> Error {
     Error::new(ErrorKind::Storage, "branches", "others make and change branches all the time")
 }
 
-/// Returns a branch in the making that shares so many messages with the one that was read.
-fn fork(at: &Standing, shared: u64, keep: u64) -> On {
+/// Returns a branch in the making that shares so many messages with the one that was read, and what
+/// it takes the place of.
+fn fork(at: &Standing, shared: u64, keep: u64) -> (On, Replaced) {
     let from = at.document.id(at.line);
-    On { id: Some(Incarnation::random()), fork: Some(Fork { from, at: shared, keep }) }
+    let branches = at.document.sharing(at.line, shared, at.end);
+    let on = On { id: Some(Incarnation::random()), fork: Some(Fork { from, at: shared, keep }) };
+    (on, Replaced { at: shared, branches })
 }
 
 /// The methods over a memory of one kind: what is written once is done at once over a blocking one,
@@ -295,7 +299,7 @@ macro_rules! over {
 
             /// Returns the branch in the making on which the newest question is answered anew, and
             /// that question.
-            pub(crate) $($async)* fn regenerating(&self) -> Result<(On, Message)> {
+            pub(crate) $($async)* fn regenerating(&self) -> Result<((On, Replaced), Message)> {
                 check(&self.memory.limits())?;
                 let mut read = Read::newest(FIRST).references();
                 loop {
@@ -327,13 +331,17 @@ macro_rules! over {
                 let asked = seen.picked().find(position).filter(|it| it.message().is_user());
                 let parts = asked.iter().flat_map(|it| it.message().content_parts());
                 let media = parts.filter(|(_, part)| part.as_media().is_some());
-                let parts = media.map(|(_, part)| part.clone()).chain([Part::text(text)]);
-                Ok(Message::user(parts.collect::<Vec<_>>()))
+                let mut parts: Vec<_> = media.map(|(_, part)| part.clone()).collect();
+                if parts.is_empty() {
+                    return Ok(Message::user(text));
+                }
+                parts.push(Part::text(text));
+                Ok(Message::user(parts))
             }
 
             /// Returns the branch in the making on which something else is asked in the place of
             /// the message at this position.
-            pub(crate) $($async)* fn editing(&self, position: u64) -> Result<On> {
+            pub(crate) $($async)* fn editing(&self, position: u64) -> Result<(On, Replaced)> {
                 check(&self.memory.limits())?;
                 let read = Read::newest(0).positions(around(position)).references();
                 let (seen, at) = self.seen(&read)$($now)*?;

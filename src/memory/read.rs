@@ -76,6 +76,14 @@ pub(crate) struct Fork {
     pub(crate) keep: u64,
 }
 
+/// The branches that say something else in the place of a branch in the making.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Replaced {
+    /// The number of messages that all of them share.
+    pub(crate) at: u64,
+    pub(crate) branches: Vec<Option<Incarnation>>,
+}
+
 impl Read {
     /// Reads the system message and the newest `n` records.
     pub fn newest(n: usize) -> Self {

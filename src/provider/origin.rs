@@ -145,7 +145,7 @@ impl<'a> PrivateFilter<'a> {
             let is_structure =
                 STRUCTURE.contains(&key.as_str()) && (*value != "custom" || self.field("custom"));
             let is_kept = is_structure
-                || self.field(key)
+                || (self.field(key) && !(key == "custom" && value.is_object()))
                 || value.is_null() // Gemini's mark of a made-up id
                 || (key == "custom" && value.is_boolean());
             if is_kept {

@@ -114,6 +114,13 @@ impl Stored {
         Ok(self)
     }
 
+    /// Reads the newest page alone, without the bytes of media.
+    pub(super) async fn newest_from(mut self, memory: &impl AnyMemory) -> Result<Self, Error> {
+        self.add_page(&memory.look_up(&self.page().references()).await?);
+        self.has_gaps |= !self.is_over;
+        Ok(self)
+    }
+
     /// Returns the next page to read; `None` at the end.
     pub(crate) fn next(&self) -> Option<Read> {
         (!self.is_over).then(|| self.page())

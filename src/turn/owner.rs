@@ -10,6 +10,7 @@ use super::room::{excess_in, is_unbounded, room_for_answer, size, too_large};
 use super::state::{CallState, Doing, NOT_RUN, State, outcome_unknown};
 use super::{Call, Ended, OnConflict, OnInterrupt, OnNoCheckpoint, ToolError, Turn};
 use crate::error::{Error, ErrorKind, Result};
+use crate::memory::{On, Replaced};
 use crate::message::{
     AiMessage, Content, Message, ToolCall, ToolMessage, UserMessage, is_same_tool,
 };
@@ -68,6 +69,12 @@ impl Turn {
     #[must_use]
     pub fn temporaries(mut self, messages: impl IntoIterator<Item = Message>) -> Self {
         self.state.temporaries.extend(messages);
+        self
+    }
+
+    /// Puts it in the place of others: on this branch in the making.
+    pub(super) fn in_place(mut self, (on, replaced): (On, Replaced)) -> Self {
+        (self.state.on, self.state.replaced) = (Some(on), Some(replaced));
         self
     }
 

@@ -12,7 +12,7 @@ use super::unfinished::{begun_by_others, note_of, shortened, stored_by_others};
 use super::{Ask, Turn};
 use crate::compose::{Composer, Composition, Temporaries};
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{Fork, On, Read, must_not_refer};
+use crate::memory::{On, Read, Replaced, must_not_refer};
 use crate::memory_prompt::{MemoryPrompt, sends_as_much};
 use crate::message::{Message, ToolCall};
 use crate::prompt::{MediaData, Prompt, Recalled};
@@ -127,10 +127,17 @@ impl Turn {
         }
         let others: Vec<_> = slots.into_iter().map(|it| it.0).filter(|it| *it != own).collect();
         let is_repeatable = |call: &ToolCall| self.state.is_repeatable(call);
-        let mut lines = match self.state.on.and_then(|on| on.fork) {
-            Some(fork) => stored_by_others(&replaced(memory, fork).await?, is_repeatable),
-            None => Vec::new(),
-        };
+        let mut lines = Vec::new();
+        if let Some(Replaced { at, branches }) = &self.state.replaced {
+            let own = self.state.on.map(|on| on.id);
+            for branch in branches.iter().filter(|it| own != Some(**it)) {
+                let stored = Stored::since(*at, Some(On::branch(*branch)));
+                let told = stored_by_others(&stored.newest_from(memory).await?, is_repeatable);
+                // Several branches may share a call.
+                let new: Vec<_> = told.into_iter().filter(|line| !lines.contains(line)).collect();
+                lines.extend(new);
+            }
+        }
         if !others.is_empty() || self.state.seen.is_some() {
             let page = self.read(memory, Read::newest(0).slots(others)).await?;
             // What was stored since is read after the slots: a turn that ends in between is
@@ -337,14 +344,6 @@ fn lacks_room(composition: &Result<Composition>, before: Option<&Prompt>) -> boo
         Ok(Composition::ReadMore(_)) => false,
         Err(error) => matches!(error.kind(), ErrorKind::Budget { .. }),
     }
-}
-
-/// Returns the newest of what stands in the place that a turn on this branch takes: an answer may
-/// be another one, but what its tools have done is done.
-async fn replaced(memory: &impl AnyMemory, fork: Fork) -> Result<Stored> {
-    let mut stored = Stored::since(fork.at, Some(On::branch(fork.from)));
-    stored.add_page(&memory.look_up(&stored.page().references()).await?);
-    Ok(stored)
 }
 
 /// Shortens the note to one line; returns false if it was not longer.

@@ -115,7 +115,7 @@ macro_rules! over {
             /// stored beside that one, and is the current one from then on. What followed the
             /// question, tool groups included, is on the branch that is left; of its calls the
             /// model is told those of tools that are not [repeatable](crate::Tool::repeatable),
-            /// with their results: what is done is done.
+            /// and how their results begin.
             ///
             /// [`Turn::next`] runs it, or [`Conversation::stream`](crate::Conversation::stream).
             ///
@@ -124,15 +124,16 @@ macro_rules! over {
             /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) where nothing was asked, and as
             /// `edit`.
             pub $($async)* fn regenerate(&self) -> Result<Turn> {
-                let (on, question) = self.view()?.regenerating()$($now)*?;
-                let mut turn = Turn::from(question);
-                (turn.state.on, turn.state.is_anew) = (Some(on), true);
+                let (place, question) = self.view()?.regenerating()$($now)*?;
+                let mut turn = Turn::from(question).in_place(place);
+                turn.state.is_anew = true;
                 Ok(turn)
             }
 
             /// Begins a turn that asks something else in the place of the message at this position.
             /// Nothing is stored until it ends, and if it ends without an answer what was said
-            /// before stays current. The model is told of calls as by [`regenerate`](Self::regenerate).
+            /// before stays current. The model is told of calls as by
+            /// [`regenerate`](Self::regenerate).
             ///
             /// # Errors
             ///
@@ -142,9 +143,8 @@ macro_rules! over {
                 position: u64,
                 question: impl Into<Turn>,
             ) -> Result<Turn> {
-                let mut turn: Turn = question.into();
-                turn.state.on = Some(self.view()?.editing(position)$($now)*?);
-                Ok(turn)
+                let place = self.view()?.editing(position)$($now)*?;
+                Ok(question.into().in_place(place))
             }
 
             /// Takes the turn of this call over together with the decision on it: both happen, or

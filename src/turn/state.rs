@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::{Ended, OnConflict, OnNoCheckpoint};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{MOST_NAME, On, check_name};
+use crate::memory::{MOST_NAME, On, Replaced, check_name};
 use crate::message::{AiMessage, Message, ToolCall, ToolMessage};
 use crate::record::{Incarnation, Records, SlotVersion, Snapshot};
 use crate::wire::{Stop, Usage};
@@ -140,6 +140,9 @@ pub(super) struct State {
     /// The branch in the making that it is on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) on: Option<On>,
+    /// What it takes the place of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) replaced: Option<Replaced>,
     /// The position of its question, if it goes on behind stored messages of its id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) asked_at: Option<u64>,
@@ -306,8 +309,8 @@ impl State {
         }
     }
 
-    /// Lets the calls of these tools need approval. Those that have not begun wait for it, and so
-    /// do those that would be run again and needed none before.
+    /// Requires approval for calls of these tools alone. Those that have not begun wait for it, and
+    /// so do those that would be run again and needed none before.
     pub(super) fn approve_calls_of(&mut self, tools: BTreeSet<String>) {
         let before = std::mem::replace(&mut self.needs_approval, tools);
         let waits = |(place, call): &(usize, &ToolCall)| match self.state(*place) {

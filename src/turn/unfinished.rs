@@ -123,7 +123,7 @@ impl Unfinished {
     pub(crate) fn is_of(&self, branch: &Snapshot) -> bool {
         self.state.on().is_none_or(|on| match on.id.zip(branch.incarnation) {
             Some((begun, now)) => begun == now,
-            None => on.id.is_some() || !branch.is_forked(),
+            None => on.id.is_none() && !branch.is_forked(),
         })
     }
 

@@ -52,6 +52,23 @@ fn what_counts_nothing_takes_no_room_from_the_history() {
 /// The header of a PNG of 1,024 pixels a side.
 const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAABAAAAAQACAIAAAAAAAAA";
 
+/// A tool's picture was counted as the small one that it asked for, which Gemini's results can't ask.
+#[test]
+fn a_detail_in_a_result_of_geminis_makes_it_no_cheaper() {
+    let provider = || Provider::Gemini.model("gemini-3-pro-preview");
+    let counted = |detail: Option<Detail>, is_result: bool| {
+        let shot = vec![Part::Image(Media { detail, ..Media::base64("image/png", PNG) })];
+        let call = Message::ai_calls([ToolCall::new("c", "shoot", "{}")]);
+        let history = match is_result {
+            true => vec![Message::user("Well?"), call, Message::tool("c", "shoot", shot)],
+            false => vec![Message::user(shot)],
+        };
+        total(&built(provider(), 10_000, &history))
+    };
+    assert_eq!(counted(Some(Detail::Low), true), counted(None, true));
+    assert!(counted(Some(Detail::Low), false) < counted(None, false));
+}
+
 /// A tool gave screenshots, for each of which OpenAI's chat is sent a short text. The budget
 /// counted pictures, and refused the turn.
 #[test]

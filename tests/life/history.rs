@@ -172,6 +172,11 @@ fn what_the_former_answer_has_done_is_told() {
     assert_eq!(said, [note, "Hello."]);
     let (_, said) = told(conversation.prompt().edit_turn(0, "Hi.").unwrap());
     assert_eq!(said, [note, "Hi."]);
+    // Nor does the one behind that book.
+    let done = conversation.regenerate().unwrap();
+    assert_eq!(done.text(), "It is booked.");
+    let (_, said) = told(conversation.prompt().regenerate().unwrap());
+    assert_eq!(said, [note, "Hello."]);
     // It is not said by what comes behind it.
     let (mut turn, _) = told(conversation.prompt().regenerate().unwrap());
     turn.answer("It is booked.").unwrap();
@@ -190,6 +195,11 @@ fn an_edit_of_a_page_keeps_the_picture() {
     let turn = conversation.act(Action::Edit(0, "What is this?".into())).unwrap();
     let done = conversation.say(turn.unwrap()).unwrap();
     assert_eq!(done.messages[0], Message::user([picture(), Part::text("What is this?")]));
+    // What has none stays a text: not every server takes a list.
+    let conversation = Conversation::new(shared().1, Scripted::new().says("Norway."));
+    conversation.say("Where is Osol?").unwrap();
+    let turn = conversation.act(Action::Edit(0, "Where is Oslo?".into())).unwrap().unwrap();
+    assert_eq!(turn.messages(), [Message::user("Where is Oslo?")]);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use crate::message::{
     AiMessage, AiPart, Body, Content, EMPTY_MESSAGE, Message, NO_OUTPUT, Part, TextPart,
 };
 use crate::prompt::{Adaptation, Item, Origin};
-use crate::provider::{Blank, Row, has_fields, without_foreign_parts};
+use crate::provider::{Blank, Row, has_fields, outgoing, without_foreign_parts};
 
 /// The result of the check for blank text.
 pub(super) enum Checked {
@@ -28,8 +28,10 @@ pub(super) fn checked(message: &Message, rules: &Row) -> Checked {
             checked_content(message, &tool.content, blank, NO_OUTPUT)
         }
         Message::Ai(ai) => checked_answer(ai, rules),
-        Message::System(late) if blank.is(late.text()) && !has_fields(message, rules) => {
-            Checked::Nothing
+        Message::System(late) if blank.is(late.text()) => {
+            let sent = outgoing(message, rules, false);
+            let sent = sent.as_ref().map_or(message, |(sent, _)| sent);
+            if has_fields(sent, rules) { Checked::Fine } else { Checked::Nothing }
         }
         _ => Checked::Fine,
     }

@@ -374,8 +374,8 @@ mod tests {
             let _entered = runtime.enter();
             Connections::to("postgres://localhost/test", &PostgresStore::options()).unwrap()
         };
-        let mut read = connections
-            .watched("read", async { connections.lease("read").await.map(|lease| lease.done()) });
+        let mut read =
+            connections.watched("read", async { connections.lease("read").await.map(Lease::done) });
         let mut context = std::task::Context::from_waker(std::task::Waker::noop());
         let std::task::Poll::Ready(outcome) = read.as_mut().poll(&mut context) else {
             unreachable!()

@@ -243,7 +243,13 @@ impl<'s> Answer<'s> {
                             // A compaction stands for what is not sent.
                             let is_bound = item.get("type").is_none_or(|it| it != "compaction");
                             if is_bound && !self.sends_ids {
-                                sent.lose(i, "an item without its reasoning", Weight::Noted);
+                                match part {
+                                    Part::Other(_) => {
+                                        let what = "an item without its reasoning";
+                                        sent.lose(i, what, Weight::Noted);
+                                    }
+                                    _ => sent.refuse(i, part),
+                                }
                                 i = next;
                                 continue;
                             }
