@@ -59,9 +59,10 @@ fn a_detail_in_a_result_of_geminis_makes_it_no_cheaper() {
     let counted = |detail: Option<Detail>, is_result: bool| {
         let shot = vec![Part::Image(Media { detail, ..Media::base64("image/png", PNG) })];
         let call = Message::ai_calls([ToolCall::new("c", "shoot", "{}")]);
-        let history = match is_result {
-            true => vec![Message::user("Well?"), call, Message::tool("c", "shoot", shot)],
-            false => vec![Message::user(shot)],
+        let history = if is_result {
+            vec![Message::user("Well?"), call, Message::tool("c", "shoot", shot)]
+        } else {
+            vec![Message::user(shot)]
         };
         total(&built(provider(), 10_000, &history))
     };
