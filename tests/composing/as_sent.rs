@@ -52,7 +52,8 @@ fn what_counts_nothing_takes_no_room_from_the_history() {
 /// The header of a PNG of 1,024 pixels a side.
 const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAABAAAAAQACAIAAAAAAAAA";
 
-/// A tool's picture was counted as the small one that it asked for, which Gemini's results can't ask.
+/// A picture that a tool gave was counted as the small one that it asked for, which the results of
+/// Gemini can't ask.
 #[test]
 fn a_detail_in_a_result_of_geminis_makes_it_no_cheaper() {
     let provider = || Provider::Gemini.model("gemini-3-pro-preview");
