@@ -54,9 +54,9 @@ impl Conversation {
     /// the memory refuses. It should be the last call before a process ends; it gives none of these
     /// results up.
     ///
-    /// If more than 256 results wait for their turns, or for a memory that refuses them, the oldest
-    /// one is lost. A result that the memory refuses for good is lost too, and in async code that
-    /// of a task that is dropped. A lost result is counted once, in the next number that this
+    /// If more than 256 results wait for their turns, or for a memory that refuses them, one of the
+    /// oldest is lost. A result that the memory refuses for good is lost too, and in async code
+    /// that of a task that is dropped. A lost result is counted once, in the next number that this
     /// returns, and is an event (see [spans](super#spans)).
     ///
     /// It looks for turns that another owner has ended in the meantime, and stores their results. A

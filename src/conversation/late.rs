@@ -98,7 +98,7 @@ pub(super) struct Late<M: ?Sized + MemoryKind> {
 }
 
 /// The most results that are kept. There is no event when a turn is given up, so a list that is
-/// full loses its oldest result, and reports that.
+/// full loses one of its oldest results, and reports that.
 const MOST_KEPT: usize = 256;
 
 /// The most tools that may run on, each on a thread or as a task. At this number no call is begun
@@ -147,7 +147,7 @@ impl<M: ?Sized + MemoryKind> Late<M> {
         self.keep(turn, memory, (LateCall::of(&call), Arc::clone(comes), span), runs_again);
     }
 
-    /// Adds a call to the list; the oldest ones are lost if there are too many.
+    /// Adds a call to the list; the first ones are lost if there are too many.
     fn keep(
         &self,
         turn: &Turn,

@@ -104,6 +104,7 @@ async fn take_over(memory: &impl AnyMemory, turn: &mut Turn) -> Result<()> {
     if outcome.as_ref().is_err_and(|error| error.kind() == ErrorKind::Forgotten) {
         let now = memory.look_up(&Read::newest(0)).await?;
         (turn.state.seen, turn.state.on) = (Some(Seen::of(&now)), None);
+        turn.state.replaced = None;
         outcome = memory.put(&mut turn.adoption()?).await;
     }
     turn.saved(&outcome?);

@@ -117,7 +117,7 @@ impl Stored {
     /// Reads the newest page alone, without the bytes of media.
     pub(super) async fn newest_from(mut self, memory: &impl AnyMemory) -> Result<Self, Error> {
         self.add_page(&memory.look_up(&self.page().references()).await?);
-        self.has_gaps |= !self.is_over;
+        self.has_gaps |= !self.is_over && !self.messages.is_empty();
         Ok(self)
     }
 

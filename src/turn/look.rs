@@ -255,6 +255,9 @@ impl Turn {
             let on = newest.branch.or(self.state.on);
             let seen = self.late_result_behind(memory, (part, on), seen, snapshot.end).await?;
             self.state.asked_at = Some(first.positions.start);
+            if let Some(replaced) = &mut self.state.replaced {
+                replaced.at = replaced.at.min(first.positions.start);
+            }
             (self.state.part, self.state.on) = (part, on); // it makes no branch once more
             self.go_on_behind(seen);
         } else {
@@ -343,11 +346,19 @@ impl Turn {
     }
 
     /// Notes that the owner who wrote this checkpoint may have run the calls that it was handed,
-    /// even if this copy waits for approval or has closed them as not run.
+    /// even if this copy waits for approval or has closed them as not run. One that may be run
+    /// again waits on if it needs an approval that it did not need then.
     fn doubt_what_was_handed_out(&mut self, written: &State) {
         let mut handed_out = written.open_in(CallState::is_handed_out);
-        for (place, _) in &handed_out {
-            if self.state.state(*place) != CallState::Answered {
+        for (place, call) in &handed_out {
+            let waits = match self.state.state(*place) {
+                CallState::Answered => true,
+                CallState::Unapproved => {
+                    self.state.is_repeatable(call) && !written.needs_approval.contains(&call.name)
+                }
+                _ => false,
+            };
+            if !waits {
                 self.state.set(*place, CallState::MayHaveRun);
             }
         }

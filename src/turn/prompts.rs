@@ -133,9 +133,8 @@ impl Turn {
             for branch in branches.iter().filter(|it| own != Some(**it)) {
                 let stored = Stored::since(*at, Some(On::branch(*branch)));
                 let told = stored_by_others(&stored.newest_from(memory).await?, is_repeatable);
-                // Several branches may share a call.
-                let new: Vec<_> = told.into_iter().filter(|line| !lines.contains(line)).collect();
-                lines.extend(new);
+                lines.retain(|line| !told.contains(line)); // several branches may share a call
+                lines.extend(told);
             }
         }
         if !others.is_empty() || self.state.seen.is_some() {

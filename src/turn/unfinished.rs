@@ -274,7 +274,7 @@ pub(super) fn stored_by_others(
         let call = UnfinishedCall::of(call, result.filter(|it| is_from_tool(it)), false);
         (!result.is_some_and(was_not_run)).then(|| call.line())
     });
-    let lost = stored.has_gaps.then(|| "- perhaps others, which are stored no more".to_owned());
+    let lost = stored.has_gaps.then(|| "- perhaps others, not shown here".to_owned());
     lost.into_iter().chain(lines).collect()
 }
 

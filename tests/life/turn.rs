@@ -1142,7 +1142,7 @@ fn a_call_that_has_not_begun_waits_if_its_tool_needs_approval_now() {
     let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
     let pay = Tool::new("pay", "Pays.");
     let mut turn = wants(prompt.turn("Pay!").tools([pay.clone()]), &prompt, [("c1", "pay")]);
-    let mut kept = copy(&turn).tools([pay.needing_approval()]);
+    let mut kept = copy(&turn).tools([pay.clone().needing_approval()]);
     assert!(call(&mut kept, &prompt)[0].needs_approval());
     // So does one that would be run again.
     let look = || Tool::new("look", "Looks.").repeatable();
@@ -1150,6 +1150,19 @@ fn a_call_that_has_not_begun_waits_if_its_tool_needs_approval_now() {
     assert!(!call(&mut looks, &prompt)[0].needs_approval());
     let mut kept = copy(&looks).tools([look().needing_approval()]);
     assert!(call(&mut kept, &prompt)[0].needs_approval());
+    // Also if its copy finds the slot of the owner that died meanwhile.
+    let mut looks = wants(
+        prompt.turn("Both!").tools([pay.clone(), look()]),
+        &prompt,
+        [("c1", "pay"), ("c2", "look")],
+    );
+    let copied = copy(&looks);
+    assert_eq!(call(&mut looks, &prompt).len(), 2);
+    drop(looks);
+    let mut kept = copied.tools([pay.clone(), look().needing_approval()]);
+    let handed = call(&mut kept, &prompt);
+    let is_held = |id: &str| handed.iter().any(|it| it.id() == id && it.needs_approval());
+    assert!(is_held("c2") && !is_held("c1"), "{handed:?}");
     // What runs already can't wait any more.
     assert!(!call(&mut turn, &prompt)[0].needs_approval());
     let mut turn = turn.tools([Tool::new("pay", "Pays.").needing_approval()]);
