@@ -35,7 +35,11 @@ mod async_openai {
             }
             if golden["request"].is_array() {
                 let read = openai::history(golden["request"].to_string()).unwrap();
-                let view = Messages::of(&read);
+                let mut view = Messages::of(&read);
+                if golden["options"].as_array().is_some_and(|all| all.contains(&json!("verbatim")))
+                {
+                    view = view.verbatim();
+                }
                 let typed = messages(&view).unwrap();
                 let there = serde_json::to_value(&typed).unwrap();
                 let ours = serde_json::to_value(&view).unwrap();
