@@ -267,11 +267,19 @@ impl Document {
         self.told(end).filter_map(branch).collect()
     }
 
-    /// Returns the newest branches that share so many messages with this one, which comes last.
-    pub(super) fn sharing(&self, line: usize, at: u64, end: u64) -> Vec<Option<Incarnation>> {
+    /// Returns the newest branches that share so many messages with this one, which comes last, and
+    /// how many each has behind them.
+    pub(super) fn sharing(
+        &self,
+        line: usize,
+        at: u64,
+        end: u64,
+    ) -> Vec<(Option<Incarnation>, u64)> {
         let own = self.spans(line, end);
         let others = self.told(end).filter(|(i, _, spans)| *i != line && spans.common(&own) >= at);
-        let mut sharing: Vec<_> = others.map(|(i, ..)| self.id(i)).chain([self.id(line)]).collect();
+        let others = others.map(|(i, _, spans)| (self.id(i), spans.len()));
+        let all = others.chain([(self.id(line), own.len())]);
+        let mut sharing: Vec<_> = all.map(|(id, len)| (id, len.saturating_sub(at))).collect();
         sharing.drain(..sharing.len().saturating_sub(MOST_TOLD));
         sharing
     }

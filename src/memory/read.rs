@@ -81,7 +81,8 @@ pub(crate) struct Fork {
 pub(crate) struct Replaced {
     /// The number of messages that all of them share.
     pub(crate) at: u64,
-    pub(crate) branches: Vec<Option<Incarnation>>,
+    /// Each with the number of messages that it has behind these.
+    pub(crate) branches: Vec<(Option<Incarnation>, u64)>,
 }
 
 impl Read {

@@ -7,7 +7,7 @@ use super::state::{Seen, calls_among, is_from_tool};
 use crate::error::Error;
 use crate::memory::{Append, On, Read, check_name};
 use crate::message::{Content, Message, ToolCall, ToolMessage};
-use crate::record::Snapshot;
+use crate::record::{Snapshot, places};
 
 impl Turn {
     /// Returns the calls that have a result from a tool which the slot of the turn does not hold,
@@ -114,9 +114,15 @@ impl Stored {
         Ok(self)
     }
 
-    /// Reads the newest page alone, without the bytes of media.
-    pub(super) async fn newest_from(mut self, memory: &impl AnyMemory) -> Result<Self, Error> {
-        self.add_page(&memory.look_up(&self.page().references()).await?);
+    /// Reads so many messages, or the newest page, and a few that may have come since; without the
+    /// bytes of media.
+    pub(super) async fn newest_from(
+        mut self,
+        memory: &impl AnyMemory,
+        n: u64,
+    ) -> Result<Self, Error> {
+        let page = Read { n: places(n.saturating_add(16)).min(PAGE), ..self.page() };
+        self.add_page(&memory.look_up(&page.references()).await?);
         self.has_gaps |= !self.is_over && !self.messages.is_empty();
         Ok(self)
     }

@@ -130,9 +130,9 @@ impl Turn {
         let mut lines = Vec::new();
         if let Some(Replaced { at, branches }) = &self.state.replaced {
             let own = self.state.on.map(|on| on.id);
-            for branch in branches.iter().filter(|it| own != Some(**it)) {
+            for (branch, n) in branches.iter().filter(|it| own != Some(it.0)) {
                 let stored = Stored::since(*at, Some(On::branch(*branch)));
-                let told = stored_by_others(&stored.newest_from(memory).await?, is_repeatable);
+                let told = stored_by_others(&stored.newest_from(memory, *n).await?, is_repeatable);
                 lines.retain(|line| !told.contains(line)); // several branches may share a call
                 lines.extend(told);
             }
