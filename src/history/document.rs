@@ -268,7 +268,7 @@ impl Document {
     }
 
     /// Returns the newest branches that share so many messages with this one, which comes last, and
-    /// how many each has behind them.
+    /// how many each has behind them: those with a question, a call and its result, or more.
     pub(super) fn sharing(
         &self,
         line: usize,
@@ -279,7 +279,8 @@ impl Document {
         let others = self.told(end).filter(|(i, _, spans)| *i != line && spans.common(&own) >= at);
         let others = others.map(|(i, _, spans)| (self.id(i), spans.len()));
         let all = others.chain([(self.id(line), own.len())]);
-        let mut sharing: Vec<_> = all.map(|(id, len)| (id, len.saturating_sub(at))).collect();
+        let all = all.map(|(id, len)| (id, len.saturating_sub(at)));
+        let mut sharing: Vec<_> = all.filter(|(_, n)| *n > 2).collect();
         sharing.drain(..sharing.len().saturating_sub(MOST_TOLD));
         sharing
     }
