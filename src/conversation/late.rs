@@ -256,6 +256,11 @@ impl<M: ?Sized + MemoryKind> Late<M> {
     }
 }
 
+/// Takes one off the list, if it is still there.
+fn taken<T>(all: &mut Vec<Arc<T>>, one: &Arc<T>) -> Vec<Arc<T>> {
+    all.extract_if(.., |it| Arc::ptr_eq(it, one)).collect()
+}
+
 /// The methods over a memory of one kind. Their code is written once: done at once over a blocking
 /// memory, and awaited over an async one.
 macro_rules! over {
@@ -348,22 +353,20 @@ macro_rules! over {
                         continue;
                     }
                     let settled = overdue.settle()$($now)*;
-                    match settled {
-                        Ok(_) => failed.retain(|it| !Arc::ptr_eq(it, memory)),
-                        Err(_) => failed.push(Arc::clone(memory)),
+                    if settled.is_ok() {
+                        failed.retain(|it| !Arc::ptr_eq(it, memory));
                     }
-                    let is_lost = matches!(settled, Ok(Some(true)));
-                    let is_gone = matches!(settled, Ok(None)) || {
-                        let mut list = self.list.lock();
-                        let own = list.overdue.extract_if(.., |it| Arc::ptr_eq(it, &overdue)).next();
-                        let is_gone = own.is_none();
-                        // Behind the others, which it does not hold up the next time.
-                        list.overdue.extend(own.filter(|_| settled.is_err()));
-                        list.lost += usize::from(is_lost && !is_gone);
-                        is_gone
-                    };
-                    if is_lost && !is_gone {
-                        overdue.span.warn(LOST);
+                    match settled {
+                        Ok(None) => {}
+                        Ok(Some(true)) => self.lose(|all| taken(all, &overdue)),
+                        Ok(Some(false)) => drop(taken(&mut self.list.lock().overdue, &overdue)),
+                        Err(_) => {
+                            failed.push(Arc::clone(memory));
+                            let mut list = self.list.lock();
+                            // Behind the others, which it does not hold up the next time.
+                            let own = taken(&mut list.overdue, &overdue);
+                            list.overdue.extend(own);
+                        }
                     }
                 }
                 self.tell();

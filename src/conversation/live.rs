@@ -74,9 +74,9 @@ pub struct Told {
     /// `error` there is no text: the next answer of the turn is told from its beginning.
     pub id: String,
     /// The name: `question` and `text`, each with a text (a `question` behind other events means
-    /// that the turn is told anew, from its beginning); and at the end either `done`, with how
-    /// the turn [ended](Ended) and its usage (a stored turn shows only whether it was interrupted),
-    /// or `error`, with the text of the error.
+    /// that the turn is told anew, from its beginning; it is empty where only the rest of a turn is
+    /// stored); and at the end either `done`, with how the turn [ended](Ended) and its usage (a
+    /// stored turn shows only whether it was interrupted), or `error`, with the text of the error.
     pub name: &'static str,
     /// The content, as JSON.
     pub data: Value,

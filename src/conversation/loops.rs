@@ -210,7 +210,9 @@ macro_rules! over {
             /// brings it: [stream](Self::stream) it, and [find it
             /// again](crate::MemoryPrompt::stored_turn) by its id. Every other action is done at
             /// once: redraw the page. All but [`Action::Say`] need a prompt with
-            /// [branches](crate::history).
+            /// [branches](crate::history). Of a conversation that
+            /// [waits](super::WhenBusy::Wait) another question may begin before that turn: it
+            /// stays on the branch that the turn leaves.
             ///
             /// ```
             /// use memory_prompt::conversation::{Action, Conversation, Scripted};

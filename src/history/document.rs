@@ -24,8 +24,8 @@ const MOST_LATE: usize = 64;
 /// The most steps that can be undone, apart from turns.
 const MOST_STEPS: usize = 256;
 
-/// The most branches that a turn is told of which takes their place.
-const MOST_TOLD: usize = 8;
+/// The most branches of which a new answer or an edit is told the calls.
+const MOST_REPLACED: usize = 8;
 
 /// All branches of a conversation, and which one is current.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -281,7 +281,7 @@ impl Document {
         let all = others.chain([(self.id(line), own.len())]);
         let all = all.map(|(id, len)| (id, len.saturating_sub(at)));
         let mut sharing: Vec<_> = all.filter(|(_, n)| *n > 2).collect();
-        sharing.drain(..sharing.len().saturating_sub(MOST_TOLD));
+        sharing.drain(..sharing.len().saturating_sub(MOST_REPLACED));
         sharing
     }
 

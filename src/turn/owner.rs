@@ -41,7 +41,7 @@ impl Turn {
 
     pub(crate) fn set_tools(&mut self, tools: Arc<[Tool]>) {
         self.state.repeatable = names(&tools, Tool::is_repeatable);
-        self.state.approve_calls_of(names(&tools, Tool::needs_approval));
+        self.state.require_approval_of(names(&tools, Tool::needs_approval));
         self.tools = tools;
     }
 
@@ -60,7 +60,7 @@ impl Turn {
             repeatable.retain(|name| !runs_once.contains(name));
             let held = names(tools, Tool::needs_approval).into_iter();
             let held = held.chain(needs_approval.iter().cloned()).collect();
-            self.state.approve_calls_of(held);
+            self.state.require_approval_of(held);
         }
     }
 

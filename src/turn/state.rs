@@ -294,7 +294,7 @@ impl State {
             Some(Stop::Paused) => Doing::Paused,
             _ => Doing::Asking,
         };
-        self.approve_calls_of(self.needs_approval.clone());
+        self.require_approval_of(self.needs_approval.clone());
         if stop == Some(Stop::Broken) {
             self.end(Ended::Interrupted, "Not run: the answer broke off.");
         } else if self.doing != Doing::Asking {
@@ -311,7 +311,7 @@ impl State {
 
     /// Requires approval for calls of these tools alone. Those that have not begun wait for it, and
     /// so do those that would be run again and needed none before.
-    pub(super) fn approve_calls_of(&mut self, tools: BTreeSet<String>) {
+    pub(super) fn require_approval_of(&mut self, tools: BTreeSet<String>) {
         let before = std::mem::replace(&mut self.needs_approval, tools);
         let waits = |(place, call): &(usize, &ToolCall)| match self.state(*place) {
             CallState::New => self.needs_approval.contains(&call.name),

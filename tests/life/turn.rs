@@ -1120,17 +1120,21 @@ fn a_turn_holds_calls_of_the_prompts_tools_for_approval() {
 fn an_adopted_turn_holds_what_the_tools_of_its_prompt_need_now() {
     let pay = || Tool::new("pay", "Pays.").needing_approval();
     let book = || Tool::new("book", "Books.");
+    let look = || Tool::new("look", "Looks.");
     let refund = Tool::new("refund", "Pays back.").needing_approval();
-    let mut first = MemoryPrompt::new(DefaultChatMemory::new()).tools([pay(), book()]);
+    let tools = [pay(), book(), look().repeatable()];
+    let mut first = MemoryPrompt::new(DefaultChatMemory::new()).tools(tools);
     let mut turn = first.turn(Message::user("Book it!"));
     ask(&mut turn, &first);
-    turn.answer(calls([("c1", "book")])).unwrap();
+    turn.answer(calls([("c1", "book"), ("c3", "look")])).unwrap();
     call(&mut turn, &first);
-    let second = first.tools([pay(), book(), refund]);
+    let second = first.tools([pay(), book(), look(), refund]);
     let mut turn = second.adopt(&second.unfinished().unwrap().remove(0)).unwrap();
-    call(&mut turn, &second);
+    // What may run once now is not run again.
+    assert!(call(&mut turn, &second).iter().all(Call::may_have_run));
     turn.result("c1", Ok("Booked.")).unwrap();
-    assert_eq!(ask(&mut turn, &second).prompt().tools().len(), 3);
+    turn.result("c3", Ok("Looked.")).unwrap();
+    assert_eq!(ask(&mut turn, &second).prompt().tools().len(), 4);
     turn.answer(calls([("c2", "refund")])).unwrap();
     assert!(call(&mut turn, &second)[0].needs_approval());
 }

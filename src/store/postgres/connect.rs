@@ -363,6 +363,8 @@ fn place(config: &Config) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::task::{Context, Poll, Waker};
+
     use super::*;
     use crate::store::PostgresStore;
 
@@ -376,11 +378,8 @@ mod tests {
         };
         let mut read =
             connections.watched("read", async { connections.lease("read").await.map(Lease::done) });
-        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-        let std::task::Poll::Ready(outcome) = read.as_mut().poll(&mut context) else {
-            unreachable!()
-        };
-        let error = outcome.unwrap_err();
+        let polled = read.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let Poll::Ready(Err(error)) = polled else { panic!("it is no error") };
         assert_eq!(error.to_string(), "read: postgres: the driver needs a tokio runtime");
     }
 }
