@@ -33,7 +33,7 @@ pub(crate) use load::Load;
 pub use media::MediaLimits;
 pub(crate) use origin::{
     attributes, given_by, goes_back, has_fields, holds_compaction, is_emptied, is_free_text,
-    is_private, may_be_private, origin, outgoing, remember_origin, remember_origins,
+    is_private, may_be_private, origin, outgoing, outgoing_past, remember_origin, remember_origins,
     without_compaction, without_foreign_parts,
 };
 pub use private::{PrivateField, PrivateFields};

@@ -23,7 +23,7 @@ impl Priced {
     fn sent<'m>(&self, message: &'m Message) -> Option<Cow<'m, Message>> {
         let row = &self.row;
         let mut sent = Cow::Borrowed(message);
-        if let Some((left, _)) = outgoing(message, row, false) {
+        if let Some((left, _)) = outgoing(message, row) {
             if is_emptied(message, &left) {
                 return None;
             }

@@ -307,7 +307,7 @@ impl<'a> Shaping<'a> {
     fn without_foreign(&mut self, item: Item<'a>) -> Result<Option<Item<'a>>> {
         let Some(ai) = item.message().as_ai() else { return Ok(Some(item)) };
         let Some(left) = without_foreign_parts(ai, &self.rules) else {
-            let sent = outgoing(item.message(), &self.rules, false);
+            let sent = outgoing(item.message(), &self.rules);
             let is_emptied = sent.is_some_and(|(left, _)| is_emptied(item.message(), &left));
             if !is_emptied || is_temporary(&item) {
                 return Ok(Some(item));

@@ -359,18 +359,25 @@ enum Said {
 
 /// Returns the message as it is sent to a provider, without what the provider does not take back,
 /// and the indexes of the remaining parts of an answer, if some are missing; `None` if nothing is
-/// left out. Of an answer that `is_past`, no reasoning remains if the provider binds it to what is
-/// before it.
-pub(crate) fn outgoing(
+/// left out.
+pub(crate) fn outgoing(message: &Message, row: &Row) -> Option<(Message, Option<Vec<usize>>)> {
+    without_private(message, &PrivateFilter::of(origin_of(message), row))
+}
+
+/// Does the same of a message before the running turn: no reasoning remains if the provider binds
+/// it to what is before it.
+pub(crate) fn outgoing_past(message: &Message, row: &Row) -> Option<(Message, Option<Vec<usize>>)> {
+    let taken = PrivateFilter::of(origin_of(message), row);
+    without_private(message, &PrivateFilter { forgets: row.binds_thoughts, ..taken })
+}
+
+fn without_private(
     message: &Message,
-    row: &Row,
-    is_past: bool,
+    taken: &PrivateFilter<'_>,
 ) -> Option<(Message, Option<Vec<usize>>)> {
     if !may_be_private(message) {
         return None;
     }
-    let forgets = is_past && row.binds_thoughts;
-    let taken = PrivateFilter { forgets, ..PrivateFilter::of(origin_of(message), row) };
     let beside = taken.under(taken.beside, attributes(message));
     let copy = taken.message(message);
     if beside.is_none() && copy.is_none() {

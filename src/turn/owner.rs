@@ -58,8 +58,7 @@ impl Turn {
         } else {
             let runs_once = names(tools, |tool| !tool.is_repeatable());
             repeatable.retain(|name| !runs_once.contains(name));
-            let held = names(tools, Tool::needs_approval).into_iter();
-            let held = held.chain(needs_approval.iter().cloned()).collect();
+            let held = &*needs_approval | &names(tools, Tool::needs_approval);
             self.state.require_approval_of(held);
         }
     }

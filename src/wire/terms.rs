@@ -10,7 +10,9 @@ use super::losses::{ARGUMENTS, Loss, Losses, REASONING, Weight};
 use super::media::loses_detail;
 use crate::message::{AiMessage, AiPart, Content, Message, Part, Reasoning, ToolCall};
 use crate::prompt::Prompt;
-use crate::provider::{Provider, Row, is_emptied, may_be_private, outgoing, without_refused};
+use crate::provider::{
+    Provider, Row, is_emptied, may_be_private, outgoing, outgoing_past, without_refused,
+};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Terms {
@@ -74,7 +76,8 @@ impl Terms {
         refused: fn(&Reasoning) -> Option<&'static str>,
     ) -> Option<Sent<'m>> {
         if !self.verbatim {
-            if let Some((left, places)) = outgoing(&sent.message, &self.row, is_past) {
+            let outgoing = if is_past { outgoing_past } else { outgoing };
+            if let Some((left, places)) = outgoing(&sent.message, &self.row) {
                 let parts = sent.message.as_ai().map_or(&[][..], AiMessage::parts);
                 let is_left = |i| places.as_ref().is_none_or(|left| left.contains(&i));
                 let lost = parts.iter().enumerate().filter(|(i, _)| !is_left(*i));

@@ -29,7 +29,7 @@ pub(super) fn checked(message: &Message, rules: &Row) -> Checked {
         }
         Message::Ai(ai) => checked_answer(ai, rules),
         Message::System(late) if blank.is(late.text()) => {
-            let sent = outgoing(message, rules, false);
+            let sent = outgoing(message, rules);
             let sent = sent.as_ref().map_or(message, |(sent, _)| sent);
             if has_fields(sent, rules) { Checked::Fine } else { Checked::Nothing }
         }

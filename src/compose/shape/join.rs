@@ -41,11 +41,8 @@ pub(super) fn joined(items: &[Item<'_>], row: &Row) -> Option<Message> {
             let of_several = origins.any(|next| next != of);
             let mut parts = Vec::new();
             for message in items.iter().map(Item::message) {
-                let left = if of_several {
-                    outgoing(message, row, false).map(|(left, _)| left)
-                } else {
-                    None
-                };
+                let left =
+                    if of_several { outgoing(message, row).map(|(left, _)| left) } else { None };
                 let answer = left.as_ref().unwrap_or(message).as_ai();
                 match answer.filter(|ai| left.is_none() || !blank::is_empty(ai)).map(|ai| &ai.body)
                 {
