@@ -313,12 +313,13 @@ impl State {
     /// so do those that would be run again and needed none before.
     pub(super) fn require_approval_of(&mut self, tools: BTreeSet<String>) {
         let before = std::mem::replace(&mut self.needs_approval, tools);
-        let waits = |(place, call): &(usize, &ToolCall)| match self.state(*place) {
-            CallState::New => self.needs_approval.contains(&call.name),
-            CallState::MayHaveRun if self.is_repeatable(call) => {
-                self.needs_approval.contains(&call.name) && !before.contains(&call.name)
-            }
+        let begins = |place: usize, call: &ToolCall| match self.state(place) {
+            CallState::New => true,
+            CallState::MayHaveRun => self.is_repeatable(call) && !before.contains(&call.name),
             _ => false,
+        };
+        let waits = |(place, call): &(usize, &ToolCall)| {
+            self.needs_approval.contains(&call.name) && begins(*place, call)
         };
         let waiting: Vec<_> = self.open().into_iter().filter(waits).map(|(at, _)| at).collect();
         for place in waiting {

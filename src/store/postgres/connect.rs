@@ -372,10 +372,9 @@ mod tests {
     #[test]
     fn outside_of_a_runtime_there_is_an_error() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let connections = {
-            let _entered = runtime.enter();
-            Connections::to("postgres://localhost/test", &PostgresStore::options()).unwrap()
-        };
+        let options = PostgresStore::options();
+        let opened = async { Connections::to("postgres://localhost/test", &options) };
+        let connections = runtime.block_on(opened).unwrap();
         let mut read =
             connections.watched("read", async { connections.lease("read").await.map(Lease::done) });
         let polled = read.as_mut().poll(&mut Context::from_waker(Waker::noop()));

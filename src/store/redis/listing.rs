@@ -26,17 +26,12 @@ impl Shared {
     ) -> Result<Vec<MemoryId>> {
         let mut found = Vec::new();
         let mut after = after.cloned();
-        let mut some = n.min(AT_ONCE);
         while found.len() < n {
-            let page = self.page(prefix, after.as_ref(), some).await?;
+            let page = self.page(prefix, after.as_ref(), (n - found.len()).min(AT_ONCE)).await?;
             let Some(last) = page.last().cloned() else { break };
             after = Some(last);
-            let (seen, before) = (page.len(), found.len());
             found.extend(self.that_exist(page).await?);
-            let have_expired = found.len() - before < seen;
-            some = AT_ONCE.min(if have_expired { some * 2 } else { n.saturating_sub(found.len()) });
         }
-        found.truncate(n);
         Ok(found)
     }
 
