@@ -5,7 +5,8 @@
 //!
 //! The file is a log: what was appended, evicted and cleared, in order. Opening it replays the log
 //! into a [`DefaultChatMemory`], which then answers every read. One process at a time may have it
-//! open.
+//! open. What was cleared or evicted stays in the file: a memory that must erase it writes the file
+//! anew.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
@@ -140,8 +141,8 @@ fn main() -> Result<()> {
     let path = std::env::temp_dir().join("memory-prompt-visits.jsonl");
     let mut prompt = MemoryPrompt::new(JsonLinesMemory::open(&path, "visits")?).max_messages(4);
     let visits = prompt.memory().len()? / 2 + 1;
-    prompt.add(Message::user(format!("This is visit {visits}.")))?;
-    prompt.add(Message::ai(format!("Welcome for the {visits}. time!")))?;
+    prompt.add(Message::user("Good evening."))?;
+    prompt.add(Message::ai(format!("Welcome: this is visit {visits}.")))?;
     for message in &prompt.build()? {
         println!("{:<10} {}", message.role(), message.text());
     }

@@ -23,16 +23,22 @@ impl TruncateProcessor for Secretary {
         if context.role == Role::Ai && message.text().starts_with("Joke:") {
             return Ok(Verdict::Drop);
         }
-        let Some(tool) = message.as_tool() else { return Ok(Verdict::Keep) };
-        let text = tool.content().text();
-        let total = text.lines().count();
-        if total <= self.lines {
+        if !message.is_tool() || message.texts().all(|text| text.lines().count() <= self.lines) {
             return Ok(Verdict::Keep);
         }
-        let mut kept: Vec<&str> = text.lines().take(self.lines).collect();
-        let rest = format!("({} more lines)", total - self.lines);
-        kept.push(&rest);
-        Ok(Verdict::Replace(Message::tool(tool.call_id(), tool.tool_name(), kept.join("\n"))))
+        // A copy of which only the texts differ: a failure stays one, and pictures stay.
+        Ok(Verdict::Replace(message.map_texts(|text| self.first_lines(text))))
+    }
+}
+
+impl Secretary {
+    fn first_lines(&self, text: &str) -> String {
+        let mut lines = text.lines();
+        let mut kept: Vec<&str> = lines.by_ref().take(self.lines).collect();
+        let more = lines.count();
+        let rest = format!("({more} more lines)");
+        kept.extend((more > 0).then_some(&*rest));
+        kept.join("\n")
     }
 }
 
@@ -55,7 +61,8 @@ fn main() -> Result<(), memory_prompt::Error> {
 
     // For small things a closure is enough: `None` keeps the message as it is.
     let quiet = |message: &Message| {
-        message.is_user().then(|| Message::user(message.text().trim_end_matches('!')))
+        let quiet = |text: &str| text.trim_end_matches('!').to_owned();
+        message.is_user().then(|| message.map_texts(quiet))
     };
     prompt.configure(|composer| composer.truncate(Truncate::default().processor(quiet)));
     prompt.add(Message::user("Thanks!!!"))?;

@@ -1,39 +1,33 @@
-//! Serves many users: one store, a memory a conversation, and nothing shared but the store.
+//! Serves many users: one store, one memory for each conversation, and nothing shared but the store.
 //!
 //! Run it with `cargo run --example per_user`.
 //!
-//! Put `SqliteStore::open("chat.db")?` in the place of `InMemoryStore::new()` and the rest stays as
-//! it is: a memory costs nothing until something is appended to it, so make one for each request.
+//! With `SqliteStore::open("chat.db")?` instead of `InMemoryStore::new()` the rest stays as it is. A
+//! memory costs nothing until something is appended to it, so make one for each request.
 
 use std::time::{Duration, SystemTime};
 
+use memory_prompt::conversation::{Asking, Conversation, ModelError};
 use memory_prompt::memory::MemoryId;
-use memory_prompt::turn::{Done, Next};
-use memory_prompt::{ChatMemoryExt, ChatMemoryStore, InMemoryStore, MemoryPrompt, Message, Result};
+use memory_prompt::{ChatMemoryExt, ChatMemoryStore, InMemoryStore, MemoryPrompt, Result};
 
-/// One request of one user: what a web handler would do.
-fn handle(store: &dyn ChatMemoryStore, user: &str, text: &str) -> Result<Done> {
-    // The id names domain, user and conversation. Whose it is must be known from elsewhere, for
+/// Stands for a model: it repeats the question.
+fn model(ask: &Asking<'_>) -> Result<String, ModelError> {
+    let question = ask.prompt().iter().last().ok_or("there is no question")?;
+    Ok(format!("You said {:?}.", question.text()))
+}
+
+/// Answers one request of one user, as a web handler would.
+fn handle(store: &dyn ChatMemoryStore, user: &str, text: &str) -> Result<String> {
+    // The id names domain, user and conversation. Who may read it must be known from elsewhere, for
     // example from the session: an id is a name and not a permission.
     let memory = store.memory(format!("support:{user}:main").into())?;
-    let mut prompt = MemoryPrompt::new(memory).system("You are a terse assistant.").max_messages(6);
-    // Question and answer are stored at once, when both are there: a model that fails leaves no
-    // question behind, another tab of the same user comes before or after and never between, and a
-    // conversation that was deleted meanwhile gets nothing.
-    let mut turn = prompt.turn(Message::user(text));
-    loop {
-        match turn.next(&prompt)? {
-            // Here the model would be asked.
-            Next::Ask(_) => turn.answer(Message::ai(format!("You said {text:?}.")))?,
-            // A model without tools calls none; `examples/tool_loop.rs` shows one that does.
-            Next::Call(calls) => {
-                for call in calls {
-                    turn.error(call.id(), "There are no tools here.")?;
-                }
-            }
-            Next::Done(done) => return Ok(done),
-        }
-    }
+    let prompt = MemoryPrompt::new(memory).system("You are a terse assistant.").max_messages(6);
+    // Question and answer are stored together, once both are there: a model that fails leaves no
+    // question behind, another tab of the same user comes before or after and never between, and
+    // nothing is stored in a conversation that was deleted meanwhile. Only the first turn of a
+    // conversation, which begins it, can't tell: delete a user when the user's turns have ended.
+    Ok(Conversation::new(prompt, model).say(text)?.text())
 }
 
 fn main() -> Result<()> {
@@ -65,7 +59,7 @@ fn main() -> Result<()> {
         }
     }
 
-    // A user who leaves takes everything along; what nobody uses goes by itself.
+    // A user who leaves is deleted; conversations that nobody uses are purged.
     assert!(store.delete(&"support:u1002:main".into())?);
     let month = Duration::from_secs(30 * 24 * 60 * 60);
     let purged = store.purge_inactive(SystemTime::now() - month)?;

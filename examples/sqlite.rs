@@ -19,8 +19,8 @@ fn main() -> Result<()> {
     let visits = prompt.memory().len()? / 2 + 1;
     // A turn is one batch: whoever reads meanwhile sees both messages or neither.
     prompt.add_all([
-        Message::user(format!("This is visit {visits}.")),
-        Message::ai(format!("Welcome for the {visits}. time!")),
+        Message::user("Good evening."),
+        Message::ai(format!("Welcome: this is visit {visits}.")),
     ])?;
 
     for message in &prompt.build()? {

@@ -91,12 +91,12 @@ pub struct Composer {
 /// The place of temporary messages in a prompt.
 ///
 /// Temporaries never split a tool group, and a temporary tool result that answers a call at the end
-/// of the history is sent directly behind that call.
+/// of the history is sent directly after that call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Placement {
-    /// Behind everything else, so that a provider's cached prefix survives them.
+    /// After everything else, so that a provider's cached prefix survives them.
     #[default]
     End,
     /// Right before the last user message; at the end if the history has none.
@@ -108,9 +108,10 @@ pub enum Placement {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Temporaries<'a> {
     messages: &'a [Arc<Message>],
-    /// The note of a turn about other turns, and the position before which it is sent.
-    note: Option<(&'a Arc<Message>, u64)>,
-    /// The position of the first record behind them; `None` if they are at the end.
+    /// The notes of a turn about other turns, each with the position before which it is sent, in
+    /// the order of these.
+    notes: &'a [(u64, Arc<Message>)],
+    /// The position of the first record after them; `None` if they are at the end.
     before: Option<u64>,
     /// The position at which the running turn begins. Its question is always sent.
     turn: Option<u64>,
@@ -139,19 +140,19 @@ impl<'a> Temporaries<'a> {
         Self { messages, ..Self::default() }
     }
 
-    /// Keeps these tokens free in the budget, of which `used` are used already.
+    /// Keeps these tokens free in the budget; `used` of them are used already.
     pub(crate) fn with_free(self, kept_free: usize, used: usize) -> Self {
         Self { kept_free, still_free: kept_free.saturating_sub(used), ..self }
     }
 
     /// Returns the temporaries of a turn that begins at this position. They stay where the turn's
-    /// first prompt had them: behind the records before `before`.
+    /// first prompt had them: after the records before `before`.
     pub(crate) fn of_turn(messages: &'a [Arc<Message>], turn: u64, before: u64) -> Self {
         Self { before: Some(before), turn: Some(turn), ..Self::last(messages) }
     }
 
-    pub(crate) const fn with_note(self, note: Option<(&'a Arc<Message>, u64)>) -> Self {
-        Self { note, ..self }
+    pub(crate) const fn with_notes(self, notes: &'a [(u64, Arc<Message>)]) -> Self {
+        Self { notes, ..self }
     }
 
     pub(crate) fn with_tools(self, tools: &'a Arc<[Tool]>) -> Self {
@@ -242,7 +243,7 @@ impl Composer {
         self
     }
 
-    /// Sets where temporary messages stand.
+    /// Sets the place of temporary messages.
     #[must_use]
     pub fn temporaries_at(mut self, placement: Placement) -> Self {
         self.placement = placement;
@@ -363,7 +364,7 @@ impl Composer {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for positions behind the snapshot's end,
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for positions after the snapshot's end,
     /// [`ErrorKind::Truncate`](crate::ErrorKind::Truncate) if a processor failed, and
     /// [`ErrorKind::ToolGroup`](crate::ErrorKind::ToolGroup) with [`ToolGroups::FailOnRepair`];
     /// with a token budget also [`ErrorKind::Budget`](crate::ErrorKind::Budget), and any error of
@@ -455,17 +456,14 @@ impl Composer {
         let limit = self.counted_budget();
         let counter = limit.as_ref().map_or(&Estimate as &dyn TokenCounter, |it| &*it.counter);
         // The tokens of whole messages decide what is cleared.
-        let count = &mut |record: Record<'_>| {
-            let anew = || counter.count(record.message()).map(Some);
-            let tokens = match cache.as_deref_mut() {
-                Some(cache) => cache.whole.record(record, Form::default(), anew)?,
-                None => anew()?,
-            };
-            Ok::<_, Error>(tokens.unwrap_or(0))
+        let count = &mut |record: Record<'_>| match cache.as_deref_mut() {
+            Some(cache) => cache.counts.message(record.message(), counter),
+            None => counter.count(record.message()),
         };
         let clearing = self.clearing(snapshot, &extras, count)?;
-        if let Some(cache) = cache.as_deref_mut() {
-            cache.whole.forget_unasked();
+        // A budget forgets once it has counted what is sent.
+        if let Some(cache) = cache.as_deref_mut().filter(|_| limit.is_none()) {
+            cache.counts.forget_unasked();
         }
         let records = &snapshot.records;
         let leaves_whole = self.truncate.as_ref().is_some_and(Truncate::spares_question);
@@ -496,7 +494,13 @@ impl Composer {
     }
 }
 
-impl Case<'_> {
+impl<'a> Case<'a> {
+    /// Returns the record at this position, with its place; a pinned one may have none.
+    fn placed(self, position: u64) -> Option<(usize, Record<'a>)> {
+        let pinned = || Some((NOWHERE, self.extras.pinned.records.find(position)?));
+        self.snapshot.records.place(position).or_else(pinned)
+    }
+
     fn form(&self, place: usize, record: &Record<'_>) -> Form {
         let whole = self.spared.binary_search(&place).is_ok();
         Form { whole, cleared: self.clearing.of(record) }
@@ -518,7 +522,8 @@ impl Case<'_> {
         if let Some(provider) = composer.provider {
             shape::shape(self, provider, &matches, &mut draft)?;
         }
-        Ok(draft.finished())
+        draft.report.messages = draft.pieces.len();
+        Ok(draft)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The contract as a test kit for every backend: this crate's and your own.
 //!
-//! Each sentence of the contracts of [`ChatMemory`] and [`ChatMemoryStore`], but that on lost
-//! replies, is a law, each law is one named test, and one macro generates them all for a backend. A
+//! Each sentence of the contracts of [`ChatMemory`] and [`ChatMemoryStore`], except the one on lost
+//! replies, is a law. Each law is one named test, and one macro generates them all for a backend. A
 //! backend needs a [`Fixture`]. For further abilities, implement more traits and name their groups:
 //!
 //! | group | the fixture | its laws |
@@ -22,9 +22,9 @@
 //! | `asynchronous_ids` | as `asynchronous` | the same, for slots and ids |
 //!
 //! A minimal memory, with only the five required methods, names `memory`; `ids`, `slots`, `times`,
-//! `media` and the last three rows are for memories with these abilities. One that has ids or times
-//! and no slots names neither. There are no laws for a memory that can only be read: they begin
-//! with appends. An async backend names its groups in
+//! `media` and the last three rows are for memories with these abilities. A memory with ids or
+//! times but without slots can't name these groups. Memories that can only be read have no laws,
+//! since the laws begin with appends. An async backend names its groups in
 //! [`conformance_async!`](crate::conformance_async!).
 //!
 //! ```
@@ -53,7 +53,7 @@
 //! memory_prompt::conformance!(in_process: InProcess, [memory, store]);
 //! ```
 //!
-//! If a backend can't hold any text as an id, for example because it makes file names of ids,
+//! If a backend can't hold every text as an id, for example because it makes file names of ids,
 //! implement [`Fixture::takes`].
 //!
 //! If a backend needs a server, pass the attribute that its tests should have. A plain `cargo test`
@@ -73,7 +73,7 @@
 //! | `MEMORY_PROMPT_SECONDS` | how long the writers in several processes write | 1 |
 //! | `MEMORY_PROMPT_CASES` | how many lists of operations are tried: a number, or `all` of [`Fixture::CASES`] | `all` |
 
-// The kit is test code in a library: if a law does not hold it panics, and that is its result.
+// The kit is test code in a library: a law that does not hold panics, which is its result.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 // The laws are for the macros, and can be called one by one. They restate the contracts, so the
@@ -128,8 +128,7 @@ pub trait Fixture: Sized + Send + Sync + 'static {
     const CASES: u32 = 32;
 
     /// The most by which the clock that gives appends their times may differ from that of the
-    /// tests, rounding included. A law that looks at what was active before a moment waits for so
-    /// long.
+    /// tests, rounding included. A law that looks for activity before a moment waits this long.
     const CLOCK_SKEW: Duration = Duration::from_millis(5);
 
     /// Returns a new, empty place.
@@ -146,8 +145,8 @@ pub trait Fixture: Sized + Send + Sync + 'static {
     /// [`memory`](Self::memory) for no other ids, and the store of a [`StoreFixture`] must refuse
     /// the others with [`ErrorKind::Invalid`](crate::ErrorKind::Invalid).
     ///
-    /// It must accept up to 64 ASCII letters, digits, spaces inside and `:`, since the laws use
-    /// such ids.
+    /// It must accept up to 64 ASCII letters, digits, inner spaces and `:`, since the laws use such
+    /// ids.
     fn takes(&self, id: &str) -> bool {
         let _ = id;
         true
@@ -179,9 +178,9 @@ pub trait DamageFixture: Fixture {
 
 /// A backend that can be made to fail.
 pub trait FaultFixture: Fixture {
-    /// Lets the next `steps` steps succeed and each one after them fail before it is done, with
-    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage). The backend decides what a step is. `None`
-    /// lets everything succeed. Replies that are lost after a step are not tried.
+    /// Lets the next `steps` steps succeed and makes each later one fail before it is done, with
+    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage). The backend decides what a step is.
+    /// `None` lets everything succeed. Replies that are lost after a step are not tested.
     fn fail_after(&self, steps: Option<u64>);
 }
 
@@ -213,7 +212,7 @@ fn count(backend: &str, path: &str) {
     }
 }
 
-/// Returns how many lists of operations are tried, of a backend that says so many.
+/// Returns how many lists of operations are tried; `all` is the backend's own number.
 fn cases(all: u32) -> u32 {
     match std::env::var("MEMORY_PROMPT_CASES") {
         Ok(cases) if cases != "all" => {

@@ -58,12 +58,12 @@
 //! # Waiting, and time limits
 //!
 //! Threads can share a conversation. By default two turns at the same time are both stored whole,
-//! one behind the other, or each on its [branch](crate::history); [`Conversation::when_busy`] makes
-//! the second wait. A call can have a [time
-//! limit](Conversation::call_timeout), and the calls of one answer can run [in
-//! parallel](Conversation::parallel). The result of a tool whose time was up is stored when it
-//! comes: [`Conversation::finish`] waits for that before `main` returns. A call that needs
-//! [approval](crate::Tool::needing_approval) asks [`Conversation::approve_by`], or parks its turn.
+//! one after the other, or each on its [branch](crate::history); [`Conversation::when_busy`] makes
+//! the second wait. A call can have a [time limit](Conversation::call_timeout), and the calls of
+//! one answer can run [in parallel](Conversation::parallel). The result of a tool whose time was up
+//! is stored when it comes: [`Conversation::finish`] waits for that before `main` returns. A call
+//! that needs [approval](crate::Tool::needing_approval) asks [`Conversation::approve_by`], or parks
+//! its turn.
 //!
 //! Over an async memory it is the same with `await`; a tool that took too long [goes
 //! on](Conversation::go_on_by) as a task:
@@ -150,10 +150,11 @@ mod stops;
 mod summarizer;
 mod threads;
 mod tools;
+mod watched;
 
 use std::fmt;
 use std::panic::resume_unwind;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -169,20 +170,20 @@ use crate::provider::Provider;
 use crate::tool::Tool;
 use crate::turn::{
     Call, Decision, Done, Ended, NOT_RUN, Next, OnConflict, OnInterrupt, Reply, ToolError, Turn,
-    Unfinished, Waiting, excess, no_tool, steering,
+    Unfinished, Waiting, no_tool,
 };
 pub use action::Action;
 pub use kind::MemoryKind;
-use late::Late;
+use late::{Late, Runs};
 pub use live::{Follower, Live, Telling, Told};
 #[cfg(feature = "async")]
 pub use model::AsyncModel;
 pub use model::{Asking, Model, ModelError, Stopped};
 use observe::Watch;
 pub use scripted::Scripted;
-use stops::Stops;
+pub use stops::Stopper;
 pub use summarizer::ModelSummarizer;
-use tools::{Handler, Outcome};
+use tools::{Handler, Outcome, TOO_MANY};
 
 /// A conversation with a model that can call tools, over any memory.
 ///
@@ -192,21 +193,21 @@ pub struct Conversation<M: ?Sized + MemoryKind = dyn ChatMemory> {
     prompt: MemoryPrompt<M>,
     model: Arc<M::Model>,
     tools: Arc<[Tool]>,
-    handlers: Vec<Arc<HandlerOf<M>>>,
-    temporaries: Mutex<Vec<Message>>,
+    handlers: Vec<Job<M>>,
+    /// The temporaries that wait, each with the memory of a failed turn that has used it: it may be
+    /// another user's.
+    temporaries: Mutex<Vec<(Message, Option<Arc<M>>)>>,
     settings: Settings,
     approver: Option<Box<Handler<M::Coming<Approval>>>>,
-    stops: Arc<Stops>,
-    /// The messages that the user adds to running turns: see [`steer`](Self::steer).
-    steers: Mutex<Vec<Weak<Steers>>>,
-    /// The calls that run on, of turns that are not stored yet.
+    stops: Stopper,
+    /// The turns that run, and the calls that run on, of turns that are not stored yet.
     late: Arc<Late<M>>,
     gate: M::Gate,
 }
 
 type OnPrompt = dyn Fn(&Prompt) + Send + Sync;
-type HandlerOf<M> = Handler<<M as MemoryKind>::Coming<Outcome>>;
-type Jobs<M> = Vec<(Call, Arc<HandlerOf<M>>)>;
+/// What runs the calls of a tool.
+type Job<M> = Arc<Handler<<M as MemoryKind>::Coming<Outcome>>>;
 
 #[derive(Default)]
 struct Settings {
@@ -229,9 +230,10 @@ struct Settings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WhenBusy {
-    /// Both are answered at the same time, neither sees the other, and both are stored whole: one
-    /// behind the other, or where one is a new answer or an edit, each on its own
-    /// [branch](crate::history). The branch of that one is current then, whichever is stored first.
+    /// Both are answered at the same time, neither sees the other, and both are stored whole, one
+    /// after the other. If one of them regenerates or edits, each is on its own
+    /// [branch](crate::history), and the branch of that one becomes current, whichever is stored
+    /// first.
     #[default]
     Proceed,
     /// The second one waits until the first is stored, and sees it. A tool that asks its own
@@ -254,23 +256,6 @@ pub enum Approval {
     Later,
 }
 
-/// Stops the answers of a [`Conversation`] from another thread.
-#[derive(Clone, Debug)]
-pub struct Stopper(Arc<Stops>);
-
-impl Stopper {
-    /// Stops all turns that run now. What was said is kept and marked, or dropped: see
-    /// [`Conversation::on_interrupt`].
-    ///
-    /// A blocking model ends when it [tells](Asking::tell) its next piece or has answered, and a
-    /// blocking approver is waited for. An async model or approver ends immediately: its future is
-    /// dropped. A running tool is waited for up to its time
-    /// limit, and its result is kept; no other tool is started.
-    pub fn stop(&self) {
-        self.0.stop();
-    }
-}
-
 impl<M: ?Sized + MemoryKind> Conversation<M> {
     /// Creates a conversation. `provider` and `name` are those of the model, if it knows them.
     fn over(
@@ -282,20 +267,19 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         if let Some(provider) = provider.filter(|_| prompt.composer().provider().is_none()) {
             prompt = prompt.for_provider(provider);
         }
-        let temporaries = Mutex::new(prompt.take_temporaries());
+        let temporaries = prompt.take_temporaries().into_iter().map(|it| (it, None)).collect();
         Self {
             prompt,
             model,
             tools: Arc::from([]),
             handlers: Vec::new(),
-            temporaries,
+            temporaries: Mutex::new(temporaries),
             settings: Settings {
                 watch: Watch { model: name, is_with_text: false },
                 ..Settings::default()
             },
             approver: None,
-            stops: Arc::default(),
-            steers: Mutex::default(),
+            stops: Stopper(Arc::default()),
             late: Arc::default(),
             gate: M::Gate::default(),
         }
@@ -317,7 +301,7 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         self.with_handler(tool, Arc::new(move |call: &Call| M::come(run(call))))
     }
 
-    fn with_handler(mut self, tool: Tool, handler: Arc<HandlerOf<M>>) -> Self {
+    fn with_handler(mut self, tool: Tool, handler: Job<M>) -> Self {
         self.tools = self.tools.iter().cloned().chain([tool]).collect();
         self.handlers.push(handler);
         self
@@ -344,8 +328,8 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         self
     }
 
-    /// Asks this function about each call that [needs approval](Tool::needing_approval). By default
-    /// the answer is [`Later`](Approval::Later).
+    /// Asks this function about each call that [needs approval](Tool::needing_approval). The
+    /// default answer is [`Later`](Approval::Later).
     #[must_use]
     pub fn approve_by(
         mut self,
@@ -383,45 +367,7 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         self
     }
 
-    /// Adds a message of the user to the running turn, or to the newest one if several run. Its
-    /// model reads the message with the results of the calls that run, or in place of the end. If
-    /// the turn ends in another way, the message is stored with it. The message is dropped if the
-    /// turn has no room for it any more, or if nothing of the turn is stored.
-    ///
-    /// # Errors
-    ///
-    /// [`Invalid`](ErrorKind::Invalid) if no turn runs (ask a question), and as [`Turn::steer`].
-    pub fn steer(&self, content: impl Into<Content>) -> Result<()> {
-        let content = content.into();
-        let message = steering(content.clone())?;
-        if let Some(text) = excess(&M::limits(self.prompt.memory()), [&message], 0) {
-            return Err(Error::invalid("steer", text));
-        }
-        let steers: Vec<_> = self.steers.lock().iter().filter_map(Weak::upgrade).collect();
-        for steers in steers.iter().rev() {
-            if let Some(open) = &mut *steers.0.lock() {
-                open.push(content);
-                return Ok(());
-            }
-        }
-        Err(Error::invalid("steer", "no turn runs"))
-    }
-
-    /// Refuses to change what is current while a turn runs, unless this waits for its end.
-    fn fail_while_a_turn_runs(&self) -> Result<()> {
-        let runs = self.steers.lock().iter().any(|it| it.strong_count() > 0);
-        if runs && self.settings.when_busy != WhenBusy::Wait { Err(busy_error()) } else { Ok(()) }
-    }
-
-    fn open_steers(&self, turn: &Turn) -> Arc<Steers> {
-        let open = Arc::new(Steers(Mutex::new((!turn.is_over()).then(Vec::new))));
-        let mut steers = self.steers.lock();
-        steers.retain(|it| it.strong_count() > 0);
-        steers.push(Arc::downgrade(&open));
-        open
-    }
-
-    /// Sets the name of the model in the spans of the turns, in place of the [model's
+    /// Sets the name of the model in the spans of the turns, instead of the [model's
     /// own](Model::name): see [spans](self#spans).
     #[cfg(feature = "tracing")]
     #[must_use]
@@ -439,9 +385,18 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         self
     }
 
-    /// Adds a message for the next turn only: see [`MemoryPrompt::add_temporary`].
+    /// Adds a message for the next turn only: see [`MemoryPrompt::add_temporary`]. If that turn
+    /// fails before the model has answered, the message waits for the next one; with the [memory
+    /// replaced](Self::prompt_mut) meanwhile, it is dropped.
     pub fn add_temporary(&self, message: impl Into<Message>) {
-        self.temporaries.lock().push(message.into());
+        self.temporaries.lock().push((message.into(), None));
+    }
+
+    /// Takes the temporaries that wait, without those of turns over another memory.
+    fn take_temporaries(&self) -> Vec<Message> {
+        let own = |used_in: &Arc<M>| Arc::ptr_eq(used_in, self.prompt.memory());
+        let waiting = std::mem::take(&mut *self.temporaries.lock()).into_iter();
+        waiting.filter(|(_, used_in)| used_in.as_ref().is_none_or(own)).map(|it| it.0).collect()
     }
 
     /// Returns the prompt: for a preview, its memory or its unfinished turns. A preview lacks the
@@ -456,15 +411,15 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         &mut self.prompt
     }
 
-    /// Returns a handle that stops answers from another thread.
+    /// Returns a handle that stops the turns of this value from another thread. A service that
+    /// makes a value for each request keeps the handle while the turn runs.
     pub fn stopper(&self) -> Stopper {
-        Stopper(Arc::clone(&self.stops))
+        self.stops.clone()
     }
 
     /// Adds the waiting temporaries to the turn, unless it goes on with the decision of a person.
     fn begin(&self, turn: Turn, is_decided: bool) -> LentTurn<'_, M> {
-        let waiting = (!is_decided).then(|| std::mem::take(&mut *self.temporaries.lock()));
-        let lent = waiting.unwrap_or_default();
+        let lent = if is_decided { Vec::new() } else { self.take_temporaries() };
         let turn = turn.temporaries(lent.iter().cloned());
         LentTurn { turn, lent, of: self }
     }
@@ -481,7 +436,7 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         }
     }
 
-    fn handler(&self, tool: &str) -> Option<&Arc<HandlerOf<M>>> {
+    fn handler(&self, tool: &str) -> Option<&Job<M>> {
         let place = self.tools.iter().position(|it| it.name() == tool)?;
         self.handlers.get(place)
     }
@@ -492,22 +447,19 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         has_it.ok_or_else(|| Error::invalid("approve", no_tool(&waiting.tool)))
     }
 
-    /// Answers the calls that are not to be run, and returns those that are. After a stop none is
-    /// run.
-    fn to_run(&self, turn: &mut Turn, calls: Vec<Call>, before: u64) -> Result<Jobs<M>> {
-        let mut jobs = Vec::new();
-        for call in calls {
-            if call.may_have_run() {
-                turn.outcome_unknown(call.id(), "")?;
-            } else if self.is_stopped(before) {
-                turn.not_run(call.id(), NOT_RUN)?;
-            } else if let Some(handler) = self.handler(call.name()) {
-                jobs.push((call, Arc::clone(handler)));
-            } else {
-                turn.not_run(call.id(), &no_tool(call.name()))?;
-            }
+    /// Returns what runs this call. `None` if it is not to be run: then it is answered here. After
+    /// a stop none is run.
+    fn to_run(&self, turn: &mut Turn, call: &Call, before: u64) -> Result<Option<Job<M>>> {
+        if call.may_have_run() {
+            return turn.outcome_unknown(call.id(), "").map(|()| None);
         }
-        Ok(jobs)
+        let why = match self.handler(call.name()) {
+            _ if self.is_stopped(before) => NOT_RUN.to_owned(),
+            None => no_tool(call.name()),
+            Some(_) if self.late.is_full() => TOO_MANY.to_owned(),
+            Some(handler) => return Ok(Some(Arc::clone(handler))),
+        };
+        turn.not_run(call.id(), &why).map(|()| None)
     }
 
     fn asked(
@@ -549,6 +501,10 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
 struct Steers(Mutex<Option<Vec<Content>>>);
 
 impl Steers {
+    fn of(turn: &Turn) -> Self {
+        Self(Mutex::new((!turn.is_over()).then(Vec::new)))
+    }
+
     /// Passes the messages to the turn, and then runs `act` on it. If that ends the turn, no more
     /// messages are taken.
     fn then<T>(&self, turn: &mut Turn, act: impl FnOnce(&mut Turn) -> T) -> T {
@@ -615,9 +571,9 @@ fn bury(mut turn: Turn, dead: &Unfinished) -> Result<Turn> {
 /// What an answer begins with: a question, or the decision on a waiting call.
 enum Begin<'a> {
     Asked(Box<Turn>),
-    /// The newest question, which is answered anew.
+    /// The newest question, to be regenerated.
     Regenerate,
-    /// A question in the place of the message at this position.
+    /// A question that replaces the message at this position.
     Edit(u64, Box<Turn>),
     Decided(&'a Waiting, Decision<'a>),
 }
@@ -626,12 +582,12 @@ enum Begin<'a> {
 /// dropped.
 struct KeptTurn<'a> {
     turn: &'a mut Turn,
-    steers: Arc<Steers>,
+    runs: Arc<Runs>,
 }
 
 impl Drop for KeptTurn<'_> {
     fn drop(&mut self) {
-        self.steers.keep_in(self.turn);
+        self.runs.steers.keep_in(self.turn);
     }
 }
 
@@ -661,11 +617,11 @@ impl<M: ?Sized + MemoryKind> LentTurn<'_, M> {
     }
 
     fn give_back(&mut self) {
-        let mut lent = std::mem::take(&mut self.lent);
+        let lent = std::mem::take(&mut self.lent);
         if !self.turn.messages().iter().any(|message| message.as_ai().is_some()) {
-            let mut back = self.of.temporaries.lock();
-            lent.append(&mut back);
-            *back = lent;
+            let memory = self.of.prompt.memory();
+            let lent = lent.into_iter().map(|message| (message, Some(Arc::clone(memory))));
+            self.of.temporaries.lock().splice(0..0, lent);
         }
     }
 }

@@ -331,15 +331,22 @@ impl Error {
     /// assert_eq!((error.http_status(), error.to_string()), (502, "say: the model failed".into()));
     /// ```
     pub fn http_status(&self) -> u16 {
-        use ErrorKind as Why;
+        use ErrorKind as Kind;
         match self.0.kind {
-            Why::Invalid | Why::Provider => 400,
-            Why::Budget { .. } => 413,
-            Why::Model | Why::Codec | Why::Refused { retryable: false, .. } => 502,
-            Why::Refused { .. } | Why::Storage | Why::Unacknowledged => 503,
-            Why::Unanswered { .. } | Why::Unfinished => 504,
-            Why::ToolGroup | Why::Truncate | Why::Count | Why::Unsupported => 500,
-            _ => 409, // another request was faster
+            Kind::Invalid | Kind::Provider => 400,
+            // Another request was faster.
+            Kind::Conflict { .. }
+            | Kind::SlotConflict
+            | Kind::Forgotten
+            | Kind::Busy { .. }
+            | Kind::Adopted
+            | Kind::Decided(_)
+            | Kind::Exists => 409,
+            Kind::Budget { .. } => 413,
+            Kind::ToolGroup | Kind::Truncate | Kind::Count | Kind::Unsupported => 500,
+            Kind::Model | Kind::Codec | Kind::Refused { retryable: false, .. } => 502,
+            Kind::Refused { .. } | Kind::Storage | Kind::Unacknowledged => 503,
+            Kind::Unanswered { .. } | Kind::Unfinished => 504,
         }
     }
 

@@ -1,8 +1,9 @@
 //! Export: a conversation as JSON lines, as Markdown for people, and in a provider's format.
 //!
-//! It answers a person's request for their data: beside what was said, with times, it holds the
-//! system message, pins and summaries, of the current branch or of [all](Export::all_branches), and
-//! what waits for a person, on whichever branch. It comes in pieces, of a few messages each.
+//! It answers a person's request for their data. In addition to what was said, with times, it holds
+//! the system message, pins and summaries, of the current branch or of [all](Export::all_branches),
+//! and what waits for a person, on any branch. [JSON lines](ExportAs::JsonLines) of all branches
+//! hold everything; the other forms leave things out. It comes in pieces of a few messages each.
 //!
 //! ```
 //! use memory_prompt::export::{ExportAs, read_line};
@@ -15,7 +16,7 @@
 //! let mut lines = Vec::new(); // or a file
 //! prompt.export(ExportAs::JsonLines).write_to(&mut lines)?;
 //!
-//! // Each line that is read is an append: to an empty memory that keeps times, and slots.
+//! // Each line that is read is an append, to an empty memory that keeps times and slots.
 //! let other = DefaultChatMemory::with_id("ada");
 //! for line in String::from_utf8_lossy(&lines).lines() {
 //!     other.append_with(&mut read_line(line)?)?;
@@ -40,8 +41,8 @@ use serde::Serialize;
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::{Branch, OWN};
 #[cfg(feature = "async")]
-use crate::memory::AsyncChatMemory;
-use crate::memory::{ChatMemory, MemoryId, On, Read};
+use crate::memory::{AsyncChatMemory, read_all_slots_async};
+use crate::memory::{ChatMemory, MemoryId, On, Read, read_all_slots};
 use crate::memory_prompt::MemoryPrompt;
 use crate::provider::Provider;
 use crate::record::{Record, Snapshot, places};
@@ -52,40 +53,41 @@ pub use lines::read_line;
 #[non_exhaustive]
 #[expect(clippy::large_enum_variant, reason = "an export has one of them")]
 pub enum ExportAs {
-    /// A line of JSON for each thing that the memory holds: the conversation with its system
-    /// message, then the branches, the messages with positions and times, and the slots, in which
-    /// pins, summaries and unfinished turns are. [`read_line`] reads them.
+    /// JSON lines, one for each thing that the memory holds: the conversation with its system
+    /// message, then the branches, the messages with positions and times, and the slots, which hold
+    /// pins, summaries and unfinished turns. [`read_line`] reads them.
     JsonLines,
-    /// Markdown for people. Whatever was said stands in fences, so that nothing in it can pose as
-    /// anything else; pictures and files are counted and not shown.
+    /// Markdown for people. Whatever was said is in fences, so that nothing in it can pose as
+    /// anything else. Pictures and files are counted and not shown. Earlier summaries and slots of
+    /// the application are left out.
     Markdown,
-    /// What this provider would be sent if all of it were: a line with the messages and the system
-    /// message in the words of its format, and with
-    /// [all branches](Export::all_branches) a line for each.
+    /// The format of this provider: one line with all messages and the system message that the
+    /// memory holds, as they would be sent; with [all branches](Export::all_branches) one line for
+    /// each.
     ///
-    /// It is made as a prompt is: what the provider refuses is left out. Positions, times, pins and
-    /// summaries have no place there. A turn that waits stands at the end of its branch; one that
-    /// answers a question anew has no branch yet, and is in the other forms alone. A line is one
-    /// piece, and all messages of its branch are held in memory for it; a branch on which nothing
-    /// is left has none.
+    /// It is made like a prompt: what the provider refuses is left out. Positions, times, pins and
+    /// summaries are not included. A turn that waits is at the end of its branch; one that
+    /// regenerates an answer has no branch yet, and is only in the other forms. Each line is one
+    /// piece, and all messages of its branch are held in memory for it. A branch has no line if
+    /// nothing of it is sent.
     Request(Provider),
 }
 
-/// A conversation on its way out: see [`MemoryPrompt::export`].
+/// An export in progress: see [`MemoryPrompt::export`].
 #[derive(Debug)]
 #[must_use = "it writes nothing until it is asked for pieces"]
 pub struct Export<'a, M: ?Sized> {
     prompt: &'a MemoryPrompt<M>,
     form: ExportAs,
     has_all: bool,
-    /// The branches; none where the current one is exported alone, or before the first piece.
+    /// The branches; none if the current one is exported alone, or before the first piece.
     branches: Vec<Branch>,
-    /// The number of parts that are begun: the conversation, or one for each branch.
+    /// The number of parts begun so far: the conversation, or one for each branch.
     begun: usize,
     part: Option<Part>,
 }
 
-/// One part on its way: a branch, or the whole of what a memory holds.
+/// A part in progress: a branch, or everything that a memory holds.
 #[derive(Debug)]
 struct Part {
     head: Snapshot,
@@ -93,15 +95,15 @@ struct Part {
     at: u64,
 }
 
-/// The number of records that are read at a time: few, since each may hold pictures.
+/// The number of records read at a time: few, since each may hold pictures.
 const PAGE: u64 = 8;
 
 impl<M: ?Sized> MemoryPrompt<M> {
-    /// Returns the conversation on its way out, in this form: see [`export`](crate::export).
+    /// Returns an export of the conversation in this form: see [`export`](crate::export).
     ///
-    /// It holds what the conversation held at its first piece. Of a prompt
-    /// [with branches](Self::with_branches) it is the current one, or [all](Export::all_branches).
-    /// In Markdown and requests each branch is as it is when its part begins.
+    /// The export holds what the conversation held when the first piece was read. Of a prompt [with
+    /// branches](Self::with_branches) it holds the current one, or [all](Export::all_branches). In
+    /// Markdown and requests each branch is as it is when its part begins.
     pub fn export(&self, form: ExportAs) -> Export<'_, M> {
         let (branches, part) = (Vec::new(), None);
         Export { prompt: self, form, has_all: false, branches, begun: 0, part }
@@ -109,14 +111,14 @@ impl<M: ?Sized> MemoryPrompt<M> {
 }
 
 impl<M: ?Sized> Export<'_, M> {
-    /// Takes all branches of a prompt [with branches](MemoryPrompt::with_branches), and not only
-    /// the current one.
+    /// Exports all branches of a prompt [with branches](MemoryPrompt::with_branches), not only the
+    /// current one.
     pub fn all_branches(mut self) -> Self {
         self.has_all = true;
         self
     }
 
-    /// Returns true if all branches stand in one part, as the memory holds them.
+    /// Returns true if all branches are in one part, as the memory holds them.
     fn is_of_memory(&self) -> bool {
         self.has_all && self.form == ExportAs::JsonLines
     }
@@ -126,22 +128,22 @@ impl<M: ?Sized> Export<'_, M> {
         if self.is_of_memory() { 1 } else { self.branches.len().max(1) }
     }
 
-    /// Returns the branch of the next part, if it is of one.
+    /// Returns the branch of the next part, if that is a branch.
     fn next_branch(&self) -> Option<&Branch> {
         self.branches.get(self.begun).filter(|_| !self.is_of_memory())
     }
 
-    /// Returns the read with which the next part begins: of what stands beside its records, and for
-    /// a provider, who is told all at once, of these too.
+    /// Returns the read with which the next part begins: of what is beside its records, and for a
+    /// provider, whose line needs them all, of the records too.
     fn head(&self) -> Read {
         let n = if let ExportAs::Request(_) = self.form { usize::MAX } else { 0 };
         Read::newest(n).on(self.next_branch().map(|branch| On::branch(branch.id)))
     }
 
-    /// Begins a part with what stands beside its records.
+    /// Begins a part with what is beside its records.
     fn begin(&mut self, id: &MemoryId, head: Snapshot) -> Result<String> {
         let own = self.next_branch();
-        // In the place of a branch that is gone the current one is read.
+        // If the branch is gone, the current one is read instead.
         if own.is_some_and(|own| Some(own.id) != head.incarnation) {
             return Err(forgotten());
         }
@@ -160,7 +162,7 @@ impl<M: ?Sized> Export<'_, M> {
         Ok(text)
     }
 
-    /// Returns the records that were read next as they are written; those of a part that has begun.
+    /// Returns the records just read in their written form; they belong to a part that has begun.
     fn write_page(&mut self, page: &Snapshot) -> Result<String> {
         let Some(part) = &mut self.part else { return Ok(String::new()) };
         if page.incarnation != part.head.incarnation || page.start > part.at {
@@ -173,7 +175,6 @@ impl<M: ?Sized> Export<'_, M> {
         }
     }
 
-    /// Ends a part.
     fn end(&mut self) -> Result<String> {
         let is_last = self.begun == self.parts();
         match (self.form, self.part.take()) {
@@ -185,7 +186,7 @@ impl<M: ?Sized> Export<'_, M> {
 }
 
 impl Part {
-    /// Returns the position behind the records that are read next.
+    /// Returns the position after the records that are read next.
     fn page_end(&self) -> u64 {
         self.at.saturating_add(PAGE).min(self.head.end)
     }
@@ -222,15 +223,15 @@ fn written(value: &impl Serialize) -> Result<String> {
 }
 
 macro_rules! over {
-    ($over:ty, [$($async:tt)*], [$($now:tt)*]) => {
+    ($over:ty, $read:ident, [$($async:tt)*], [$($now:tt)*]) => {
         impl Export<'_, $over> {
             /// Returns the next piece; `None` if there is no more.
             ///
             /// # Errors
             ///
-            /// Those of the memory, [`ErrorKind::Forgotten`] where the conversation was cleared or
-            /// evicted meanwhile, and for a provider those of a prompt. What was returned before is
-            /// a part of the whole then.
+            /// Those of the memory; [`ErrorKind::Forgotten`] if the conversation was cleared or
+            /// evicted meanwhile; for a provider, those of a prompt. What was returned before is
+            /// then only a part of the whole.
             pub $($async)* fn piece(&mut self) -> Result<Option<String>> {
                 if self.begun == 0 && self.has_all && let Ok(view) = self.prompt.view() {
                     self.branches = view.branches()$($now)*?;
@@ -245,13 +246,9 @@ macro_rules! over {
                         Some(Some(read)) => self.write_page(&memory.read_with(&read)$($now)*?)?,
                         Some(None) => self.end()?,
                         None => {
-                            let mut read = self.head();
-                            if memory.limits().has_slots() {
-                                let names = memory.slots()$($now)*?.into_iter().map(|it| it.0);
-                                // A branch does not tell of those that it has for itself.
-                                read = read.slots(names).slots(OWN);
-                            }
-                            self.begin(memory.id(), memory.read_with(&read)$($now)*?)?
+                            // A branch does not list its own slots.
+                            let head = $read(&**memory, self.head().slots(OWN))$($now)*?;
+                            self.begin(memory.id(), head)?
                         }
                     };
                     if !piece.is_empty() {
@@ -261,11 +258,12 @@ macro_rules! over {
                 Ok(None)
             }
 
-            /// Writes all pieces there.
+            /// Writes all pieces to this writer, which must be `Send`: standard output is, and its
+            /// lock is not.
             ///
             /// # Errors
             ///
-            /// As [`piece`](Self::piece), and [`ErrorKind::Storage`] where it can't be written.
+            /// As [`piece`](Self::piece), and [`ErrorKind::Storage`] if it can't be written.
             pub $($async)* fn write_to(mut self, to: &mut (impl Write + Send)) -> Result<()> {
                 while let Some(piece) = self.piece()$($now)*? {
                     to.write_all(piece.as_bytes()).map_err(|error| {
@@ -279,6 +277,6 @@ macro_rules! over {
     };
 }
 
-over!(dyn ChatMemory, [], []);
+over!(dyn ChatMemory, read_all_slots, [], []);
 #[cfg(feature = "async")]
-over!(dyn AsyncChatMemory, [async], [.await]);
+over!(dyn AsyncChatMemory, read_all_slots_async, [async], [.await]);

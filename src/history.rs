@@ -1,8 +1,8 @@
-//! History: edit, answer anew, undo and branch, in one conversation of which nothing is rewritten.
+//! History: edit, regenerate, undo and branch, in one conversation in which nothing is rewritten.
 //!
-//! All branches of a conversation lie in one memory, in the order in which they were said. A branch
-//! is a list of ranges of positions, kept in a slot beside the records, and a [`BranchView`] shows
-//! the current one as a memory of its own. [The guide](crate::guide::history) has a chat page.
+//! All branches of a conversation are in one memory, in the order in which they were said. A branch
+//! is a list of ranges of positions, kept in a slot beside the records. A [`BranchView`] shows the
+//! current one as a memory of its own. [The guide](crate::guide::history) has a chat page.
 //!
 //! ```
 //! use memory_prompt::conversation::Scripted;
@@ -44,17 +44,18 @@ pub use page::{Entry, Page};
 pub(crate) use reading::OWN;
 pub use view::BranchView;
 
-/// A message that was said in the place of another one, or that one itself.
+/// A variant: one of the messages that were said at the same point of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Variant {
-    /// The position of all of them.
+    /// The position, which all variants share.
     pub position: u64,
-    /// The branch to switch to: the one that has it and on which something was said last.
+    /// The branch to switch to: of those that have this message, the one on which something was
+    /// said last.
     pub branch: Incarnation,
-    /// Its position in the memory that holds all branches, which is never another's.
+    /// Its position in the memory that holds all branches; no other variant has the same.
     pub record: u64,
-    /// True of the one that the current branch has.
+    /// True for the variant that the current branch has.
     pub is_current: bool,
 }
 
@@ -64,21 +65,21 @@ pub struct Variant {
 pub struct Branch {
     /// Its name, which is the incarnation of its snapshots.
     pub id: Incarnation,
-    /// The branch that it was made on; none for the first one.
+    /// The branch that it was made on; `None` for the first one.
     pub parent: Option<Incarnation>,
-    /// The positions of what was said on it and on no branch before it.
+    /// The positions of the messages that were said on it and on no earlier branch.
     pub own: Range<u64>,
-    /// Where that lies in the memory that holds all branches.
+    /// The positions of these messages in the memory that holds all branches.
     pub records: Vec<Range<u64>>,
-    /// True of the current one.
+    /// True for the current branch.
     pub is_current: bool,
 }
 
-/// The rule for an edit of a message that stands in a tool group, behind its call.
+/// The rule for an edit of a message in a tool group, after its call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WithinGroup {
-    /// The message takes the place of the call: a group is left whole, or not at all.
+    /// The message replaces the call: a group is left whole, or not at all.
     #[default]
     Edge,
     /// It is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid).

@@ -34,9 +34,9 @@
 //! conversations in a memory of your choice, and lists in a [`Report`] what it left out and why.
 //!
 //! Building is a pure function: `(system, recent messages, temporaries, configuration)` to
-//! [`Prompt`]. It writes nothing, changes no stored message, and its cost depends on what is sent,
-//! not on the length of the conversation. The prompt shares its messages with the memory. A build
-//! that fails changes nothing.
+//! [`Prompt`]. It writes nothing and changes no stored message. Its cost depends on what is sent
+//! and not on the length of the conversation, except for [`recall`]. The prompt shares its messages
+//! with the memory. A build that fails changes nothing.
 //!
 //! [`MemoryPrompt`] is a thin shell; the [`Composer`] inside it can be used alone, with your own
 //! I/O.
@@ -75,14 +75,15 @@
 //! | tool group | an ai message with calls and the results that answer them: indivisible |
 //! | turn | a question, which is a user message or several in a row, and everything that follows up to the next one |
 //! | pin | a record that is [always sent](MemoryPrompt::with_pins) |
-//! | [`summary`] | a text that stands for all records before a position |
+//! | [`summary`] | a text that replaces all records before a position |
 //! | [`recall`] | which older records are quoted because they fit the question |
-//! | temporary | a message for the next build only; never stored |
+//! | temporary | a message for the next build, or the next turn, only; never a record |
 //! | [`Prompt`] | the composed messages, and the [`Report`] of everything that was done to them |
 //!
 //! # Crate features
 //!
-//! Only `bincode` is on by default. A feature adds items and changes nothing else.
+//! Only `bincode` is on by default. A feature adds items and changes no other. For `reqwest`, see
+//! what its [TLS](transport/index.html#two-clients) means for a reqwest of your own.
 //!
 //! - **`bincode`** adds [`Codec::Bincode`](codec#without-bincode): smaller than JSON, but that
 //!   crate is unmaintained. Without it, messages are stored only as JSON.
@@ -251,8 +252,3 @@ pub mod guide {
     #[doc = include_str!("../docs/windows.md")]
     pub mod windows {}
 }
-
-/// The README's code, so that it compiles and its assertions hold.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;

@@ -1,5 +1,6 @@
 //! One conversation: the [`ChatMemory`] contract.
 
+mod all_slots;
 mod append;
 #[cfg(feature = "async")]
 mod asynchronous;
@@ -18,6 +19,9 @@ use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
+pub(crate) use all_slots::read_all_slots;
+#[cfg(feature = "async")]
+pub(crate) use all_slots::read_all_slots_async;
 #[cfg(feature = "redis")]
 pub(crate) use append::conflict;
 pub use append::{Append, Appended, Since};
@@ -33,7 +37,7 @@ pub use id::MemoryId;
 pub use limits::Limits;
 pub use message_window::MessageWindowChatMemory;
 pub use read::Read;
-pub(crate) use read::{Fork, On, Replaced};
+pub(crate) use read::{Fork, On};
 pub use slots::{Expected, SlotChange};
 pub(crate) use slots::{MOST_NAME, check_name};
 pub use token_window::TokenWindowChatMemory;
@@ -52,8 +56,8 @@ use read::with_picked;
 ///
 /// # Contract
 ///
-/// For implementers. Each sentence but that on lost replies is a test, and the feature
-/// `conformance` runs all of them on your memory with one macro; `examples/own_backend.rs` shows
+/// For implementers. Each sentence except the one on lost replies is a test, and the feature
+/// `conformance` runs all of them on your memory with one macro. `examples/own_backend.rs` shows
 /// how, and `examples/own_slots.rs` does it with all nine methods.
 ///
 /// - **Order** is the order of append. Positions count from 0, ascend by one, and are never used
@@ -69,10 +73,10 @@ use read::with_picked;
 ///   server got lost, so that the outcome of the change is unknown, the error is
 ///   [`ErrorKind::Unacknowledged`](crate::ErrorKind::Unacknowledged) and nothing else; a backend
 ///   does not retry an append by itself unless it knows that it was not done.
-/// - **A slot** is a small named document next to the records, with a version that is never used
+/// - **A slot** is a small named document beside the records, with a version that is never used
 ///   again. Slots are written and removed by appends, [with them or not at all](Append), and read
 ///   by name in the snapshot of a read; a read that names none transfers none. Writing a slot
-///   creates the conversation and is activity, as an append of messages is. Removing a slot is
+///   creates the conversation and is activity, like an append of messages. Removing a slot is
 ///   activity too; it creates the conversation only under an id. `clear` removes all slots. `evict`
 ///   leaves them: a summary of evicted records stays, and may refer to positions before `start`.
 ///   The system message is the oldest slot, and an exception: `System` messages write it, and every
@@ -96,7 +100,7 @@ use read::with_picked;
 /// - A tool result may be appended at any time. It is sent directly after its call: see
 ///   [`ToolGroups`](crate::window::ToolGroups).
 /// - Records of the application
-///   ([`CustomMessage::is_private`](crate::message::CustomMessage::is_private)) may stand anywhere.
+///   ([`CustomMessage::is_private`](crate::message::CustomMessage::is_private)) may be anywhere.
 ///   They are never sent, and take no place in a window.
 /// - A memory without a slot for the system message may keep it as its first record: it is the
 ///   system message of every prompt that reaches back to it.

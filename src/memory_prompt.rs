@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 use crate::compose::{
     Budget, Clear, Composer, ComposerCache, Composition, Notice, Placement, Temporaries,
 };
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::history::BranchView;
 #[cfg(feature = "async")]
 use crate::memory::{AsyncChatMemory, AsyncChatMemoryExt, share_async};
@@ -37,7 +37,7 @@ pub(crate) use recall::sends_as_much;
 /// Composes the messages for a model from a [`ChatMemory`], a configuration and temporary messages.
 ///
 /// Building reads the memory and writes nothing. Its cost depends on what is sent, not on the
-/// length of the history.
+/// length of the history, unless most of that is never sent, as records of your own.
 ///
 /// ```
 /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Truncate};
@@ -73,7 +73,7 @@ pub struct MemoryPrompt<M: ?Sized = dyn ChatMemory> {
     /// The roles of the temporaries that were dropped with a memory, for the next report.
     dropped: Vec<Role>,
     recall: Option<Recall>,
-    /// The memory once more, where it shows one branch of several.
+    /// The memory again, if it shows one branch of several.
     branches: Option<Arc<BranchView<M>>>,
     /// Held only during a composition, and only if it is useful.
     cache: Mutex<ComposerCache>,
@@ -121,9 +121,10 @@ impl<M: ?Sized> MemoryPrompt<M> {
         &self.composer
     }
 
-    /// Adds a message for the next build only. It is stored nowhere. If your own tool loop builds
-    /// once a round, add it before each build. A turn takes the waiting messages when it begins,
-    /// and sends them in the same place in each of its rounds.
+    /// Adds a message for the next build only. It never becomes a record. If your own tool loop
+    /// builds once a round, add it before each build. A turn takes the waiting messages when it
+    /// begins, and sends them in the same place in each of its rounds; until it ends, its
+    /// [checkpoint](crate::turn#what-happened-is-never-denied) holds them.
     ///
     /// A temporary system message does not make a second one: its text is added to that of the
     /// prompt or the memory, for one build.
@@ -204,6 +205,7 @@ macro_rules! settings {
         }
     };
 }
+use settings;
 
 settings! {
     /// Sets the system message, which replaces that of the memory.
@@ -231,7 +233,7 @@ settings! {
     #[doc(alias = "historyMessageTruncateProcessor")]
     fn truncate(truncate: Truncate);
 
-    /// Sends placeholders in place of old tool results; off by default. See [`Clear`].
+    /// Sends placeholders instead of old tool results; off by default. See [`Clear`].
     fn clear(clear: Clear);
 
     /// Says how many earlier messages are not shown; off by default. See [`Notice`].
@@ -240,7 +242,7 @@ settings! {
     /// Sets how tool groups are treated.
     fn tool_groups(tool_groups: ToolGroups);
 
-    /// Sets where temporary messages stand.
+    /// Sets the place of temporary messages.
     fn temporaries_at(placement: Placement);
 
     /// Sets the tools that the model can call; see [`Composer::tools`].
@@ -315,25 +317,24 @@ macro_rules! over {
                 let has_slots = self.composer.reads_slots() && self.memory.limits().has_slots();
                 let mut read = self.first_read(has_slots);
                 loop {
-                    let mut snapshot = self.memory.read_with(&read)$($now)*?;
-                    // Composing takes the records out of it.
-                    let referring = snapshot.has_references().then(|| snapshot.clone());
-                    let composed = self.composed(&mut read, &mut snapshot)?;
+                    let snapshot = self.memory.read_with(&read)$($now)*?;
+                    let composed = self.composed(&mut read, snapshot)?;
                     let Some((mut prompt, seen)) = composed else { continue };
-                    if let Some(seen) = seen {
-                        prompt = self.recalled(prompt, seen)$($now)*?;
+                    let Some(seen) = seen else { return Ok(prompt) };
+                    if self.recall.is_some() {
+                        prompt = self.recalled(prompt, &seen)$($now)*?;
                     }
-                    let Some(referring) = referring else { return Ok(prompt) };
-                    let mut data = MediaData::default();
-                    let positions = data.lacking(&prompt, &referring);
-                    if !positions.is_empty() {
-                        let media = Read::newest(0).positions(positions);
-                        data.add(&self.memory.read_with(&media)$($now)*?, &referring);
+                    let mut media = MediaData::default();
+                    let mut lacking = media.fill(&mut prompt, &seen);
+                    if !lacking.is_empty() {
+                        let whole = Read::newest(0).positions(lacking);
+                        media.add(&self.memory.read_with(&whole)$($now)*?, &seen);
+                        lacking = media.fill(&mut prompt, &seen);
                     }
-                    match data.fill(prompt, &referring) {
-                        Some(prompt) => return Ok(prompt),
-                        // They were evicted meanwhile.
-                        None => read.references = false,
+                    let Some(lacks) = lacking.first() else { return Ok(prompt) };
+                    // They were evicted meanwhile.
+                    if !mem::replace(&mut read.references, false) {
+                        return Err(unasked_reference(*lacks));
                     }
                 }
             }
@@ -342,9 +343,9 @@ macro_rules! over {
             /// temporaries that no build has seen.
             ///
             /// Temporaries of a build that failed, or whose future was dropped, were meant for the
-            /// former conversation, perhaps another user's: they are dropped, and the next
-            /// [report](crate::Report::dropped_temporaries) says so. To keep them,
-            /// [take](Self::take_temporaries) them first.
+            /// former conversation, perhaps another user's: they are dropped, and the
+            /// [report](crate::Report::dropped_temporaries) of the next build says so. To keep
+            /// them, [take](Self::take_temporaries) them first.
             #[doc(alias = "setMemory")]
             pub fn set_memory(&mut self, memory: impl $memory + 'static) -> Arc<dyn $memory> {
                 let memory = $share(memory);
@@ -363,6 +364,12 @@ macro_rules! over {
 over!(ChatMemory, new, share, [], []);
 #[cfg(feature = "async")]
 over!(AsyncChatMemory, new_async, share_async, [async], [.await]);
+
+/// Returns the error of a memory that returns a reference though the read asked for none, and would
+/// on each further read.
+pub(crate) fn unasked_reference(at: u64) -> Error {
+    Error::new(ErrorKind::Storage, "read", format!("unasked reference to media at position {at}"))
+}
 
 /// Returns the error of a prompt that lacks a required setting.
 fn not_built(operation: &'static str, lacks: &str, with: &str) -> Error {

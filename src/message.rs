@@ -1,8 +1,8 @@
 //! The five roles of messages: plain immutable data.
 //!
-//! A [`Message`] is what was said, and nothing else. When it was said and where it stands in the
-//! conversation is the business of a [`Record`](crate::record::Record), so two messages with the
-//! same content are equal.
+//! A [`Message`] is what was said, and nothing else. When it was said, and its position in the
+//! conversation, belong to a [`Record`](crate::record::Record), so two messages with the same
+//! content are equal.
 //!
 //! ```
 //! use memory_prompt::message::UserMessage;
@@ -31,19 +31,19 @@
 //! {"role":"custom","attributes":{"k":"v"}}
 //! ```
 //!
-//! - What is empty is left out; null is read as if it were left out. The order of the fields is
-//!   free.
-//! - Reasoning that is signed, or more than one, is a list of `{"text":…,"signature":…}`. An answer
-//!   whose order is not reasoning, content, calls has a `content` in which `{"type":"reasoning",…}`
-//!   and `{"type":"tool_call",…}` stand among the parts. Both shapes are read, for any order.
+//! - Empty fields are left out; `null` is read as if the field were left out. The order of the
+//!   fields is free.
+//! - Signed reasoning, or several pieces of reasoning, is a list of `{"text":…,"signature":…}`. If
+//!   the order of an answer is not reasoning, content, calls, its `content` has
+//!   `{"type":"reasoning",…}` and `{"type":"tool_call",…}` among the parts. Both shapes are read,
+//!   for any order.
 //! - Fields, roles, types of parts and levels of detail that this version does not know are kept,
 //!   and written again. So is a known name in a place that has no use for it.
-//! - A known field that is missing, has a wrong type or stands there twice is an error that names
-//!   it. In attributes and unknown fields, which are kept unseen, the last of two equal keys
-//!   counts.
+//! - A known field that is missing, has a wrong type or occurs twice is an error that names it. In
+//!   attributes and unknown fields, which are kept unseen, the last of two equal keys counts.
 //!
 //! In bincode, and any other format that serde does not call human-readable, messages have a
-//! compact shape of their own. For bytes that must read in years to come, use
+//! compact shape of their own. For bytes that must be readable in years to come, use
 //! [`codec`](crate::codec).
 
 mod ai;
@@ -96,9 +96,10 @@ pub use user::UserMessage;
 /// Messages are immutable: a changed message is a new one. They are `Send + Sync` and small on the
 /// stack (40 bytes), with everything rare behind one pointer.
 ///
-/// A message is data, and so is its `Debug`: it shows all that was said, for tests and debuggers.
-/// What holds messages (a memory, a prompt's builder, a view, a stream) shows numbers in their
-/// place, and errors name places; so log those, and messages only where a conversation may be read.
+/// A message is data, and so is its `Debug`: it shows everything that was said, for tests and
+/// debuggers. Types that hold messages (a memory, a prompt's builder, a view, a stream) show
+/// numbers instead, and errors name places. So log those, and log messages only where a
+/// conversation may be read.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Message {
@@ -142,18 +143,18 @@ impl Message {
         Self::System(SystemMessage::new(text))
     }
 
-    /// Returns a user message: a text, or a list of [`Part`]s.
+    /// Returns a user message from a text or a list of [`Part`]s.
     pub fn user(content: impl Into<Content>) -> Self {
         Self::User(UserMessage::new(content))
     }
 
-    /// Returns an answer of the model in plain text.
+    /// Returns an answer of the model as plain text.
     #[doc(alias = "assistant")]
     pub fn ai(text: impl Into<String>) -> Self {
         Self::Ai(AiMessage::new(text))
     }
 
-    /// Returns an answer of the model that consists of tool calls alone.
+    /// Returns an answer of the model that consists only of tool calls.
     pub fn ai_calls(calls: impl IntoIterator<Item = ToolCall>) -> Self {
         Self::Ai(AiMessage::from_parts(calls.into_iter().map(AiPart::ToolCall)))
     }
@@ -169,8 +170,8 @@ impl Message {
         Self::Tool(ToolMessage::new(call_id, name, content))
     }
 
-    /// Returns the failure of the tool `name` for the call `call_id`, in words that the model is
-    /// sent. If the call is at hand, [`ToolCall::error`] writes both by itself.
+    /// Returns the failure of the tool `name` for the call `call_id`, in words for the model. If
+    /// the call is at hand, [`ToolCall::error`] writes both by itself.
     pub fn tool_error(
         call_id: impl Into<String>,
         name: impl Into<String>,
@@ -179,7 +180,7 @@ impl Message {
         Self::Tool(ToolMessage::new(call_id, name, content).with_error(true))
     }
 
-    /// Returns a message of the application's own, which consists of attributes.
+    /// Returns a message of the application, which consists of attributes.
     pub fn custom(attributes: impl IntoIterator<Item = (String, serde_json::Value)>) -> Self {
         Self::Custom(CustomMessage::new(attributes))
     }
@@ -212,6 +213,54 @@ impl Message {
         one.into_iter().chain(content).chain(ai.iter().filter_map(AiPart::as_text))
     }
 
+    /// Returns a copy with each of its [texts](Self::texts) changed. Everything else is as it was:
+    /// media, reasoning, calls, ids, names, attributes, and that a tool failed.
+    ///
+    /// ```
+    /// use memory_prompt::Message;
+    ///
+    /// let failed = Message::tool_error("call_1", "save", "disk full");
+    /// assert_eq!(
+    ///     failed.map_texts(str::to_uppercase),
+    ///     Message::tool_error("call_1", "save", "DISK FULL"),
+    /// );
+    /// ```
+    #[must_use]
+    pub fn map_texts(&self, mut change: impl FnMut(&str) -> String) -> Self {
+        if let Self::System(SystemMessage { text, details }) = self {
+            let text = change(text);
+            return Self::System(SystemMessage { text, details: details.clone() });
+        }
+        self.with_texts(|text| Some(change(text))).unwrap_or_else(|| self.clone())
+    }
+
+    /// Returns a copy with what is `left` of each text, without parts of which nothing is; `None`
+    /// for a plain message of which nothing is left, and for one that is neither of the user, of
+    /// the model nor of a tool.
+    pub(crate) fn with_texts(&self, mut left: impl FnMut(&str) -> Option<String>) -> Option<Self> {
+        let mut part = |part: &Part| {
+            let Part::Text(TextPart { text, extra }) = part else { return Some(part.clone()) };
+            Some(Part::Text(TextPart { text: left(text)?, extra: extra.clone() }))
+        };
+        let Self::Ai(AiMessage { body, details }) = self else {
+            return Some(self.with_content(match self.content()? {
+                Content::Text(text) => Content::Text(left(text)?),
+                Content::Parts(parts) => Content::Parts(parts.iter().filter_map(part).collect()),
+            }));
+        };
+        let body = match body {
+            Body::Text(text) => Body::Text(left(text)?),
+            Body::Parts(parts) => {
+                let parts = parts.iter().filter_map(|it| match it {
+                    AiPart::Content(it) => part(it).map(AiPart::Content),
+                    other => Some(other.clone()),
+                });
+                Body::normal(parts.collect())
+            }
+        };
+        Some(Self::Ai(AiMessage { body, details: details.clone() }))
+    }
+
     /// Returns the content of a user's message or a tool's result.
     pub(crate) fn content(&self) -> Option<&Content> {
         match self {
@@ -222,8 +271,8 @@ impl Message {
         }
     }
 
-    /// Returns a copy of a user's message or a tool's result with this content, and one of any
-    /// other message as it is.
+    /// Returns a copy of a user's message or a tool's result with this content; a copy of any other
+    /// message is unchanged.
     pub(crate) fn with_content(&self, content: Content) -> Self {
         match self {
             Self::User(m) => UserMessage { content, details: m.details.clone() }.into(),
@@ -232,7 +281,6 @@ impl Message {
         }
     }
 
-    /// Returns the fields that few messages have; a custom message has none of them.
     pub(crate) fn details(&self) -> Option<&DetailFields> {
         match self {
             Self::System(m) => m.details.as_deref(),
@@ -243,7 +291,6 @@ impl Message {
         }
     }
 
-    /// Returns the same fields, to be changed.
     pub(crate) fn details_mut(&mut self) -> Option<&mut Details> {
         match self {
             Self::System(m) => Some(&mut m.details),
@@ -254,7 +301,7 @@ impl Message {
         }
     }
 
-    /// Returns the name of who speaks, where one was given.
+    /// Returns the name of the speaker, if one was given.
     pub(crate) fn name(&self) -> Option<&str> {
         self.details()?.name.as_deref()
     }
@@ -264,7 +311,7 @@ impl Message {
         self.texts().map(str::len).sum()
     }
 
-    /// Returns all text of this message in one piece: borrowed where there is only one, else joined
+    /// Returns all text of this message in one piece: borrowed if there is only one, else joined
     /// without a separator. Empty if there is none.
     #[inline]
     pub fn text(&self) -> Cow<'_, str> {
@@ -282,17 +329,21 @@ impl Message {
         self.as_ai().into_iter().flat_map(AiMessage::tool_calls)
     }
 
-    /// Returns whether the model asks for a tool here.
+    /// Returns whether the model calls a tool here.
     pub fn has_tool_calls(&self) -> bool {
         self.as_ai().is_some_and(AiMessage::has_tool_calls)
     }
 
-    /// Returns the `Ai` message, where it is one.
+    pub(crate) fn as_user(&self) -> Option<&UserMessage> {
+        if let Self::User(m) = self { Some(m) } else { None }
+    }
+
+    /// Returns the `Ai` message, if it is one.
     pub fn as_ai(&self) -> Option<&AiMessage> {
         if let Self::Ai(m) = self { Some(m) } else { None }
     }
 
-    /// Returns the `Tool` message, where it is one.
+    /// Returns the `Tool` message, if it is one.
     pub fn as_tool(&self) -> Option<&ToolMessage> {
         if let Self::Tool(m) = self { Some(m) } else { None }
     }
@@ -303,8 +354,8 @@ impl Message {
         matches!(self, Self::User(m) if !m.is_steered())
     }
 
-    /// Returns whether this is a record of the application alone, which no provider is ever sent:
-    /// see [`CustomMessage::is_private`].
+    /// Returns whether this is a record of the application alone, which is never sent to a
+    /// provider: see [`CustomMessage::is_private`].
     pub fn is_private(&self) -> bool {
         matches!(self, Self::Custom(m) if m.is_private())
     }
@@ -326,13 +377,13 @@ impl Message {
 }
 
 impl ToolCall {
-    /// Returns the result of this call: what the tool said.
+    /// Returns the result of this call: the text of the tool.
     #[doc(alias = "answer")]
     pub fn result(&self, content: impl Into<Content>) -> Message {
         Message::tool(self.id.as_str(), self.name.as_str(), content)
     }
 
-    /// Returns the failure of this call, in words that the model is sent.
+    /// Returns the failure of this call, in words for the model.
     pub fn error(&self, content: impl Into<Content>) -> Message {
         Message::tool_error(self.id.as_str(), self.name.as_str(), content)
     }
@@ -371,7 +422,7 @@ from_kinds!(Message: System(SystemMessage), User(UserMessage), Ai(AiMessage));
 from_kinds!(Message: Tool(ToolMessage), Custom(CustomMessage));
 from_kinds!(AiPart: Content(Part), Reasoning(Reasoning), ToolCall(ToolCall));
 
-/// Returns the messages with one system message at their front, which says what all of theirs say.
+/// Returns the messages with one system message in front, which joins all of theirs.
 pub(crate) fn with_one_system(messages: impl IntoIterator<Item = Message>) -> Vec<Message> {
     let mut system: Option<SystemMessage> = None;
     let mut rest: Vec<Message> = Vec::new();
@@ -384,5 +435,5 @@ pub(crate) fn with_one_system(messages: impl IntoIterator<Item = Message>) -> Ve
     system.map(Message::System).into_iter().chain(rest).collect()
 }
 
-/// A million messages are a million of these: growing one is a decision, not an accident.
+/// A million messages are a million of these: making it larger must be a decision, not an accident.
 const _: () = assert!(size_of::<Message>() <= 40);

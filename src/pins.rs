@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::message::ToolCall;
-use crate::record::{Record, Records, Snapshot};
+use crate::record::{Records, Snapshot, slot};
 use crate::window::{Fate, Matches};
 
 /// The slot of the pins of a conversation, so that every process sees them.
@@ -14,8 +14,6 @@ pub(crate) const SLOT: &str = "prompt:pins";
 
 /// The rest of a tool group is searched within this many records around a pinned one.
 const AROUND: u64 = 256;
-
-const VERSION: u32 = 1;
 
 /// The pins of a conversation, in the order of their positions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,17 +64,9 @@ pub(crate) struct Pinned {
 impl Pins {
     pub(crate) fn of(snapshot: &Snapshot) -> Result<Self> {
         let Some(slot) = snapshot.slot(SLOT) else { return Ok(Self::default()) };
-        let document: Document = serde_json::from_slice(slot.content()).map_err(|error| {
-            let text = format!("the slot {SLOT:?} holds no pins");
-            Error::new(ErrorKind::Codec, "pins", text).with_source(error)
-        })?;
-        if document.version != VERSION {
-            let text = format!("the slot {SLOT:?} is of the unknown form {}", document.version);
-            return Err(Error::new(ErrorKind::Codec, "pins", text));
-        }
-        let mut list = document.pins;
-        // Others may have pinned records after those that a turn has seen, at positions where its
-        // own messages stand.
+        let mut list = slot.read("pins", |it: &Document| it.version)?.pins;
+        // Others may have pinned records after those that a turn has seen, at the positions of its
+        // own messages.
         let end = snapshot.stored_end();
         list.retain(|pin| pin.at < end);
         for pin in &mut list {
@@ -94,11 +84,8 @@ impl Pins {
         if self.list.is_empty() {
             return Ok(None);
         }
-        let document = Document { version: VERSION, pins: self.list };
-        let content = serde_json::to_vec(&document).map_err(|error| {
-            Error::new(ErrorKind::Codec, "pins", "they can't be written").with_source(error)
-        })?;
-        Ok(Some(content))
+        let document = Document { version: slot::VERSION, pins: self.list };
+        slot::written("pins", &document).map(Some)
     }
 
     /// Returns whether the message at this position was pinned, or was part of its group at that
@@ -285,13 +272,6 @@ impl Pinned {
 
     pub(crate) fn members(&self) -> &[u64] {
         &self.members
-    }
-
-    pub(crate) fn records_of<'a>(
-        &'a self,
-        group: &'a PinnedGroup,
-    ) -> impl Iterator<Item = Record<'a>> {
-        group.members.iter().filter_map(|position| self.records.find(*position))
     }
 }
 

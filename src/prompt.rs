@@ -208,9 +208,9 @@ impl Prompt {
     /// again, in the same place and byte for byte, unless the window or the boundary of
     /// [clearing](crate::Clear) moves.
     ///
-    /// Results of the newest calls are not cacheable while some are missing, nor is anything behind
-    /// these. Temporaries and what is behind them are cacheable only once a [turn](crate::turn) has
-    /// gone on behind them: its next prompt sends them again, but not the next turn. If a result
+    /// Results of the newest calls are not cacheable while some are missing, nor is anything after
+    /// these. Temporaries and what is after them are cacheable only once a [turn](crate::turn) has
+    /// gone on after them: its next prompt sends them again, but not the next turn. If a result
     /// arrives after other messages have followed its call, the prompt changes at the call, once:
     /// [`Break::LateResult`]. For a [`Provider`](crate::Provider) that wants user and model to
     /// alternate, a last message that a later one may be joined to is not cacheable either. Put a

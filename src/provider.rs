@@ -1,7 +1,7 @@
 //! Providers as data: one row each.
 //!
-//! CONTRIBUTING.md says how a provider is added. A server that only one application uses needs none
-//! of this: see [`Provider::custom`].
+//! CONTRIBUTING.md describes how to add a provider. A server that only one application uses needs
+//! none of this: see [`Provider::custom`].
 
 mod definition;
 mod hosted;
@@ -60,7 +60,7 @@ pub(crate) use server::{KeyHeader, Server};
 /// | a prompt without any message | refused | refused, even with instructions | refused, even with a system text | as Anthropic | as Anthropic | - |
 /// | a first message that is not the user's | refused by DeepSeek, vLLM, llama.cpp, Google's server | - | refused | refused where it calls a tool | refused | - |
 /// | two messages of one side in a row | - | - | joined by the provider | - | refused | - |
-/// | a user message right behind a tool result | - | - | - | - | refused | - |
+/// | a user message right after a tool result | - | - | - | - | refused | - |
 /// | blank text | refused by xAI and Google's server | - | refused, white space too | refused if there is nothing else | refused in answers | - |
 /// | an answer that ends in reasoning | - | refused | refused | - | - | - |
 /// | two calls with one id | refused in one message | refused | refused | - | refused in one message | - |
@@ -100,19 +100,19 @@ pub(crate) use server::{KeyHeader, Server};
 ///   an id, the writer replaces them with `_` on the wire (`call.1` as `call_1`): the prompt keeps
 ///   the id, and the report does not list a repair.
 /// - Names of tools that were called under another provider's rule are replaced by the allowed part
-///   of the name and letters that stand for the whole, the same in every prompt.
+///   of the name and letters that identify the whole, the same in every prompt.
 /// - A call that Gemini did not make gets the signature that Google's reference names for such
-///   calls, and so do texts and pictures for its models that make pictures.
+///   calls. For its models that make pictures, so do texts and pictures.
 /// - If the model was cut off within arguments, they are sent as a text: `{"arguments": ".."}`.
 /// - A part of an answer that only another provider understands (a search that it ran, a summary of
 ///   its own), or that the provider's format has no place for (a picture that a model made), is
 ///   left out. Media of a user message or a result, and a user's own words, become a placeholder.
-/// - A user message, `(continue)`, is put behind an answer at the end; if the model would continue
+/// - A user message, `(continue)`, is put after an answer at the end; if the model would continue
 ///   that answer, the white space at its end is left out instead. An answer that is marked as a
 ///   `prefix`, for Mistral and `DeepSeek`, is not changed.
-/// - A blank user message next to one that it would be joined to is left out.
+/// - A blank user message is left out if it would be joined to a neighbour.
 ///
-/// Reasoning is never edited. If a provider refuses reasoning behind the last text or call of an
+/// Reasoning is never edited. If a provider refuses reasoning after the last text or call of an
 /// answer, that reasoning is left out.
 ///
 /// Temporaries are never dropped, and their words never changed: a blank one is an error, and so is
@@ -131,19 +131,19 @@ pub(crate) use server::{KeyHeader, Server};
 ///
 /// # Pictures and documents
 ///
-/// A provider refuses a request that holds too many pictures or documents, or too many bytes of
-/// them, and with it every later one of the conversation. So a row says
-/// [how many](Row::media) there may be, and a prompt never has more: older ones give way to a
-/// placeholder that names their position, as that of [`Clear::media`](crate::Clear::media). The
-/// [report](crate::Report::media_from) says from where on they are sent. Of an answer they are
-/// left out. Which give way is decided by positions: that place moves only once in a while, to
-/// leave between half of what is taken and all of it, so that a prompt's cached beginning lasts.
+/// A provider refuses a request with too many pictures or documents, or too many bytes of them, and
+/// then every later request of the conversation. So a row says [how many](Row::media) there may be,
+/// and a prompt never has more. Older ones are replaced by a placeholder that names their position,
+/// as with [`Clear::media`](crate::Clear::media); from an answer they are left out. The
+/// [report](crate::Report::media_from) has the position from which they are sent. That position
+/// moves only occasionally: each move leaves between half of the limit and all of it, so that the
+/// cached beginning of a prompt lasts.
 ///
-/// Pins and temporaries never give way, and what no answer has seen yet does last. Where one
-/// picture alone is too large, and it is of a new question, pinned or temporary, the build is an
-/// error that names it; an older one and one that a tool gave give way. Only what is sent counts:
-/// a film does not where a text stands for it. Nothing is made smaller. To give way is no repair,
-/// and is no error where those are.
+/// Pins and temporaries are never replaced, and what no answer has seen yet is replaced last. If
+/// one picture alone is too large, it is replaced if it is older or from a tool. If it belongs to a
+/// new question, is pinned or is temporary, the build is an error that names it. Only what is sent
+/// counts: a film that is sent as a text does not. Nothing is scaled down. A replacement is not a
+/// repair, and is no error where repairs are errors.
 ///
 /// # Fields that only one provider understands
 ///
@@ -164,10 +164,8 @@ pub(crate) use server::{KeyHeader, Server};
 #[non_exhaustive]
 pub enum Provider {
     /// OpenAI Chat Completions.
-    #[doc(alias = "OpenAI")]
     OpenAi,
     /// OpenAI Responses.
-    #[doc(alias = "OpenAIResponses")]
     OpenAiResponses,
     /// OpenAI Chat Completions on Azure.
     Azure,
@@ -190,32 +188,27 @@ pub enum Provider {
     /// Mistral's API.
     Mistral,
     /// `DeepSeek`'s API.
-    #[doc(alias = "Deepseek")]
     DeepSeek,
     /// Groq's API.
     Groq,
     /// `OpenRouter`.
-    #[doc(alias = "Openrouter")]
     OpenRouter,
     /// xAI's API.
     #[doc(alias = "Grok")]
-    #[doc(alias = "XAI")]
     Xai,
     /// A `LiteLLM` proxy.
-    #[doc(alias = "LiteLLM")]
     LiteLlm,
     /// Ollama's own API, which takes nearly everything.
     Ollama,
-    /// vLLM, with a chat template that takes most orders, as newer ones do: but not a late system
-    /// message, nor a prompt without a user message.
-    #[doc(alias = "VLLM")]
+    /// vLLM, with a chat template that takes most orders, as newer ones do, but neither a late
+    /// system message nor a prompt without a user message.
     Vllm,
-    /// The server of llama.cpp, with such a template. A model that thinks refuses an answer at the
-    /// end of a prompt.
+    /// The llama.cpp server, with such a template. A model that thinks refuses an answer at the end
+    /// of a prompt.
     #[doc(alias = "llama.cpp")]
     LlamaCpp,
-    /// Any other server of OpenAI's format: what most of them take, and no private fields. Some
-    /// refuse [files](Row::files) or [audio](Row::audio), which are sent.
+    /// Any other server of OpenAI's format: it gets what most of them take, and no private fields.
+    /// Some refuse [files](Row::files) or [audio](Row::audio), which are sent.
     OpenAiCompatible,
     /// A server that runs the model's own chat template, such as vLLM, llama.cpp and LM Studio, if
     /// the template wants user and model to alternate and refuses everything else.
@@ -244,7 +237,7 @@ pub enum Provider {
     /// # Ok::<(), memory_prompt::Error>(())
     /// ```
     StrictTemplate,
-    /// A server of the application's own: see [`Provider::custom`].
+    /// A server of your own: see [`Provider::custom`].
     Custom(Row),
 }
 
@@ -265,12 +258,15 @@ impl Provider {
     }
 
     /// Returns the provider with one of its models. A [request](crate::wire::Request) of a prompt
-    /// that is composed for it names that model (of at most 95 bytes), and some rules depend on it:
-    /// Claude from 4.6 on refuses an answer at the end of a prompt, and older ones continue it;
-    /// from 4.8 on a prompt may begin with an answer; Gemini from 3 on refuses calls without a
-    /// signature and takes the detail of a picture, and models before 2.5 can't fetch media from an
-    /// address. Without a model, the stricter rules hold, except for what Gemini's later models
-    /// take and older ones refuse: media at an address, and media in a tool's result.
+    /// that is composed for it names that model, and some rules depend on it: Claude from 4.6 on
+    /// refuses an answer at the end of a prompt, and older ones continue it; from 4.8 on a prompt
+    /// may begin with an answer; Gemini from 3 on refuses calls without a signature and takes the
+    /// detail of a picture, and models before 2.5 can't fetch media from an address. Without a
+    /// model, the stricter rules hold, except for what Gemini's later models take and older ones
+    /// refuse: media at an address, and media in a tool's result.
+    ///
+    /// A name of more than 255 bytes is not kept: its rules hold, and a request names the model if
+    /// the name is given [there](crate::wire::Request::model) too.
     ///
     /// ```
     /// use memory_prompt::record::Snapshot;

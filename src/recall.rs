@@ -63,7 +63,8 @@
 //! The index holds the words of each message as numbers, without text. Each prompt adds the new
 //! messages to it. A [`Recall`] and its clones share the indexes of all conversations that they
 //! searched, up to a [bound](Recall::keep_at_most). The text that is sent is read from the memory
-//! each time, so messages that were evicted, cleared or deleted are never recalled.
+//! each time, so messages that were evicted, cleared or deleted are never recalled. A turn that had
+//! recalled them before goes on with their excerpts, which its checkpoint holds.
 //!
 //! A prompt with recall therefore costs more than what it sends: each search looks at every word of
 //! the conversation, and the first search in a process reads the whole conversation once.
@@ -97,7 +98,8 @@ use crate::memory::MemoryId;
 
 /// The settings of [recall](self), and the indexes that were built with them.
 ///
-/// Clones share the indexes, so give clones to all prompts of a store.
+/// Clones share the indexes. So make it once, and give a clone to each prompt of a store: a prompt
+/// with a new one reads its whole conversation again.
 #[derive(Clone)]
 pub struct Recall {
     tokens: usize,
@@ -123,6 +125,11 @@ pub trait Candidates: Send + Sync {
     /// block: run the search earlier, and give [`Recall::candidates`] the list. Positions that the
     /// memory does not hold, or that are sent anyway, are ignored, and so are hits that
     /// [fit too little](Recall::least_fit).
+    ///
+    /// Positions are those of the branch that the prompt is made of, and the id does not tell which
+    /// it is. On another [branch](crate::history) the same position is another message, so an index
+    /// that is shared by branches must keep [`Variant::record`](crate::history::Variant::record)
+    /// with each message.
     ///
     /// # Errors
     ///
@@ -215,7 +222,7 @@ impl Recall {
         self
     }
 
-    /// Searches for this text instead of the newest message of the user.
+    /// Searches for this text instead of the newest message of the user with words.
     #[must_use]
     pub fn query(mut self, query: impl Into<String>) -> Self {
         self.query = Some(query.into());
@@ -232,7 +239,8 @@ impl Recall {
 
     /// Recalls tool results too, with their calls, and starts new indexes. This is off by default,
     /// because a tool's text would then be quoted in the user's voice. If a call has no result, or
-    /// more than 16, only what the model said with it is recalled.
+    /// more than 16, only what the model said with it is recalled. Results of tools named
+    /// `search_history` or `read_back` are not searched: [those](tools) repeat what is stored.
     #[must_use]
     pub fn tool_results(mut self) -> Self {
         self.tool_results = true;
@@ -260,7 +268,7 @@ impl Recall {
     /// Recalls only messages with at least this score. The default is 0.03; NaN counts as 0.
     ///
     /// A score is the part of the question's weight that a message has, plus a part of its
-    /// neighbours' words: about 0 if it has only the commonest words of the question, 1 if it has
+    /// neighbours' words: about 0 if it has only the most common words of the question, 1 if it has
     /// all that are known, and more if words follow each other as in the question. Words that no
     /// message has do not count, so a high score alone does not mean that a message answers the
     /// question. The [report](crate::Report::recalled) shows the scores. With 0.15, fewer messages

@@ -11,7 +11,7 @@ mod extra;
 mod quoted;
 mod run;
 mod shown;
-mod slot;
+pub(crate) mod slot;
 mod stamp;
 
 use std::ops::Range;
@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::message::{Message, SystemMessage};
 pub(crate) use cursor::Cursor;
 pub(crate) use day::{civil, heading};
-pub(crate) use extra::Extra;
+pub(crate) use extra::{Extra, Replaced};
 pub(crate) use quoted::{escape, speaker, write_marked, write_name, write_quoted, write_speaker};
 pub(crate) use run::{Cell, Cells, MAX_BYTES, Run};
 pub(crate) use shown::{moment, rfc3339};
@@ -314,14 +314,6 @@ impl Records {
     }
 }
 
-impl From<Run> for Records {
-    fn from(run: Run) -> Self {
-        let mut records = Self::none();
-        records.push(run);
-        records
-    }
-}
-
 impl Snapshot {
     /// Returns a snapshot of a conversation with these positions, and with these of its records.
     ///
@@ -380,7 +372,7 @@ impl Snapshot {
         Self { system, ..Self::new(0..end, Records::from_rows(rows)) }
     }
 
-    /// Refuses impossible positions: those that do not ascend, or that lie after the end.
+    /// Refuses impossible positions: those that do not ascend, or that are after the end.
     pub(crate) fn check(&self) -> Result<()> {
         let ascend = |records: &Records| {
             let mut runs = records.runs.iter();
@@ -463,7 +455,7 @@ pub(crate) fn millis(at: SystemTime) -> u64 {
     since.as_secs().saturating_mul(1000).saturating_add(u64::from(since.subsec_millis()))
 }
 
-/// Returns the time so many milliseconds after 1970; 1970 itself, which means unknown, if the
+/// Returns the time this many milliseconds after 1970; 1970 itself, which means unknown, if the
 /// system can't represent it.
 pub(crate) fn time_of(millis: u64) -> SystemTime {
     UNIX_EPOCH.checked_add(Duration::from_millis(millis)).unwrap_or(UNIX_EPOCH)

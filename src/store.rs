@@ -2,7 +2,7 @@
 //!
 //! | store | feature | for |
 //! |---|---|---|
-//! | [`InMemoryStore`] | always there | tests, and one process |
+//! | [`InMemoryStore`] | always available | tests, and one process |
 //! | `SqliteStore` | `sqlite` | the embedded default: one file, readable with any SQLite tool |
 //! | `RedisStore` | `redis`, with TLS `redis-tls` | several machines that share conversations; TTL; a Redis Cluster |
 //! | `PostgresStore` | `postgres`, with TLS `postgres-tls` | applications whose data is already there |
@@ -15,8 +15,8 @@
 //!   times faster;
 //! - Redis: as much as the server's settings guarantee. With `appendonly yes` and
 //!   `appendfsync always` that is a crash of the server, with `everysec` a crash minus the last
-//!   second or two; and most losses of a machine if its replica has the append, which `replicas`
-//!   waits for;
+//!   second or two. It also survives most losses of a machine if its replica has the append, which
+//!   `replicas` waits for;
 //! - PostgreSQL: what a commit survives: a crash of the server's machine, and its loss if there is
 //!   a synchronous standby;
 //! - Cassandra: the loss of any minority of replicas; a power cut of all of them with
@@ -26,13 +26,15 @@
 //!
 //! A network store has `ping`, which waits for an answer of the server, and `figures`: connections,
 //! operations under way, retries. With the feature `tracing`, each operation is a span `store` of
-//! the target `memory_prompt::store` with the fields `backend` and `operation`, and in it are the
+//! the target `memory_prompt::store` with the fields `backend` and `operation`. It contains the
 //! events `done`, `failed` (with the `kind` of the error), `dropped`, `retry` (with the `reason`),
-//! `reconnect` and `lost race`. **No text is logged**: no message, no slot, no error text; and no
-//! id, since ids may identify people. To find a conversation in the log, open a span of your own
-//! around your calls. The drivers log by themselves: keep the target `tokio_postgres` at `info`,
-//! since at `debug` it logs the values of each statement, messages included, and `scylla` at
-//! `debug`, since its spans at `trace` have the id.
+//! `reconnect` and `lost race`.
+//!
+//! **No text is logged**: no message, no slot, no error text; and no id, since ids may identify
+//! people. To find a conversation in the log, open a span of your own around your calls. The
+//! drivers log by themselves: keep the target `tokio_postgres` at `info`, since at `debug` it logs
+//! the values of each statement, messages included, and `scylla` at `debug`, since its spans at
+//! `trace` have the id.
 //!
 //! # A store and its memories
 //!
@@ -126,8 +128,8 @@ use walk::at_once;
 ///
 /// # Contract
 ///
-/// This section is for implementers. Each sentence is a test; one macro of the feature
-/// `conformance` runs all of them on your store, those on incarnations in its group `moving`.
+/// This section is for implementers. Each sentence is a test. One macro of the feature
+/// `conformance` runs all of them on your store; those on incarnations are in its group `moving`.
 ///
 /// - **A memory** can be asked for under any id, at no cost: nothing is written before the first
 ///   append, so asking for a memory creates no conversation. Two memories for one id are one
@@ -150,8 +152,8 @@ use walk::at_once;
 /// return an error that names the method to implement.
 ///
 /// Every store of this crate also has an inherent method [`memory`](InMemoryStore::memory), which
-/// takes any text as an id and returns the store's own kind of memory, behind an `Arc` too. The
-/// method of this trait is for stores behind `dyn`.
+/// takes any text as an id and returns the store's own kind of memory, also in an `Arc`. The method
+/// of this trait is for stores as `dyn`.
 pub trait ChatMemoryStore: Debug + Send + Sync {
     /// Returns the memory of the conversation under this id.
     ///
@@ -171,6 +173,9 @@ pub trait ChatMemoryStore: Debug + Send + Sync {
     fn ids(&self, after: Option<&MemoryId>, n: usize) -> Result<Vec<MemoryId>>;
 
     /// Deletes the conversation under this id; returns whether there was one.
+    ///
+    /// A turn stores nothing in a conversation that was deleted meanwhile, except the first turn of
+    /// a conversation, which begins it. Stop turns first and wait for them, or delete once more.
     ///
     /// # Errors
     ///
@@ -222,8 +227,8 @@ pub trait ChatMemoryStore: Debug + Send + Sync {
     }
 
     /// Returns the next `n` slots whose names begin with `names`, of the conversations whose ids
-    /// begin with `prefix`, after the slot of this name of this conversation, or the first `n`.
-    /// This reads the slots of many conversations without their records.
+    /// begin with `prefix`: those after the slot of this name of this conversation, or the first
+    /// `n`. This reads the slots of many conversations without their records.
     ///
     /// The order is that of [`ids`](Self::ids), and within a conversation that of the bytes of the
     /// names. The slot after which the list continues need not exist (any more). Fewer than `n` are
@@ -261,7 +266,8 @@ pub trait ChatMemoryStore: Debug + Send + Sync {
     }
 
     /// Deletes the conversations whose ids begin with this text; returns how many there were.
-    /// Conversations that begin during the call may stay.
+    /// Conversations that begin during the call may stay, and first turns that run may begin them
+    /// anew, as after a [`delete`](Self::delete).
     ///
     /// Let the prefix end where a part of the ids ends: `"user:1"` is also a prefix of
     /// `"user:12:chat"`, but `"user:1:"` is not. The default lists the conversations and deletes

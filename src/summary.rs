@@ -1,4 +1,4 @@
-//! Summaries: a text that stands for all records before a position.
+//! Summaries: a text that replaces all records before a position.
 //!
 //! Records that a summary covers are not sent; the history stays untouched, and they can still be
 //! [recalled](crate::recall). The library returns what is [due](crate::MemoryPrompt::compaction), a
@@ -6,7 +6,7 @@
 //! of the memory, unless another process was faster. That model gets the stored messages, with
 //! speakers and times: a [processor](crate::truncate::TruncateProcessor) that cuts or drops
 //! messages of a prompt has no effect on it. A text that is too long is requested once more, and
-//! then cut behind the last line that fits, or else behind the last character.
+//! then [cut](CompactionPolicy::text_at_most).
 //!
 //! ```
 //! use memory_prompt::summary::CompactionPolicy;
@@ -39,12 +39,11 @@ mod policy;
 use std::error::Error as StdError;
 use std::fmt;
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::message::Message;
-use crate::record::{Slot, Snapshot, write_marked};
+use crate::record::{Snapshot, slot, write_marked};
 pub use due::Compaction;
 pub(crate) use due::{Looked, OPEN, look, stretch};
 pub use policy::CompactionPolicy;
@@ -55,16 +54,17 @@ pub(crate) const SLOT: &str = "prompt:summary";
 /// The slot of the earlier summaries, which no prompt reads.
 pub(crate) const EARLIER_SLOT: &str = "prompt:earlier_summaries";
 
-const VERSION: u32 = 1;
+/// What errors call it.
+const WHAT: &str = "summary";
 
 /// The most earlier summaries that are kept.
 const EARLIER: usize = 16;
 
-/// A text that stands for all records before a position.
+/// A text that replaces all records before a position.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Summary {
-    /// The position before which it stands for all records.
+    /// The position before which it replaces all records.
     pub covers: u64,
     /// The text.
     pub text: String,
@@ -153,13 +153,10 @@ impl Summaries {
     /// and the earlier ones if their slot was read.
     pub(crate) fn of(snapshot: &Snapshot) -> Result<Option<Self>> {
         let Some(slot) = snapshot.slot(SLOT) else { return Ok(None) };
-        let Document { version, current } = read(slot)?;
-        check(slot, version)?;
+        let Document { current, .. } = slot.read(WHAT, |it: &Document| it.version)?;
         let mut all = Vec::new();
         if let Some(slot) = snapshot.slot(EARLIER_SLOT) {
-            let Earlier { version, earlier } = read(slot)?;
-            check(slot, version)?;
-            all = earlier;
+            all = slot.read(WHAT, |it: &Earlier| it.version)?.earlier;
         }
         all.extend(current);
         // A turn goes on with what it has seen, and others may have covered more since.
@@ -200,7 +197,7 @@ fn both(
     earlier: Vec<Summary>,
     (slot, batch): (usize, usize),
 ) -> Result<[Vec<u8>; 2]> {
-    let current = written(&Document { version: VERSION, current })?;
+    let current = slot::written(WHAT, &Document { version: slot::VERSION, current })?;
     let left = batch.saturating_sub(current.len());
     Ok([current, held(earlier, slot.min(left))?])
 }
@@ -209,33 +206,12 @@ fn both(
 /// dropped.
 fn held(mut earlier: Vec<Summary>, most: usize) -> Result<Vec<u8>> {
     earlier.drain(..earlier.len().saturating_sub(EARLIER));
-    let mut document = Earlier { version: VERSION, earlier };
+    let mut document = Earlier { version: slot::VERSION, earlier };
     loop {
-        let content = written(&document)?;
+        let content = slot::written(WHAT, &document)?;
         if content.len() <= most || document.earlier.is_empty() {
             return Ok(content);
         }
         document.earlier.remove(0);
     }
-}
-
-fn read<T: DeserializeOwned>(slot: &Slot) -> Result<T> {
-    serde_json::from_slice(slot.content()).map_err(|error| {
-        let text = format!("the slot {:?} holds no summary", slot.name());
-        Error::new(ErrorKind::Codec, "summary", text).with_source(error)
-    })
-}
-
-fn check(slot: &Slot, version: u32) -> Result<()> {
-    if version == VERSION {
-        return Ok(());
-    }
-    let text = format!("the slot {:?} is of the unknown form {version}", slot.name());
-    Err(Error::new(ErrorKind::Codec, "summary", text))
-}
-
-fn written(document: &impl Serialize) -> Result<Vec<u8>> {
-    serde_json::to_vec(document).map_err(|error| {
-        Error::new(ErrorKind::Codec, "summary", "it can't be written").with_source(error)
-    })
 }

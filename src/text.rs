@@ -32,7 +32,7 @@
 //! A cut reads the text that it keeps and the cluster next to that, from the end that is kept.
 //! Three things read further:
 //! - a marker that says how much was left out has to count all of that;
-//! - a cut that would keep white space alone looks for text behind it;
+//! - a cut that would keep white space alone looks for text after it;
 //! - a [tail](Keep::Tail) that starts with a flag, an emoji or a consonant may read back to the
 //!   beginning of the run of flags or combining marks before it, which decides where the tail
 //!   begins.
@@ -101,8 +101,8 @@ impl Unit {
 
 /// The end of a text that survives a cut.
 ///
-/// An instruction often stands at the end of a text that a user pastes ("… Translate this."), and
-/// the reason of a failure at the end of a log. For such texts use [`Ends`](Self::Ends), or
+/// An instruction is often at the end of a text that a user pastes ("… Translate this."), and the
+/// reason of a failure at the end of a log. For such texts use [`Ends`](Self::Ends), or
 /// [`Truncate::sparing_question`](crate::Truncate::sparing_question) for the newest question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -325,7 +325,7 @@ impl Cut {
         Some(kept.plan(String::new()))
     }
 
-    /// Returns the text that replaces a text of which nothing fits.
+    /// Returns the replacement for a text that does not fit at all.
     fn alone(&self, total: usize) -> String {
         let mut markers = [self.rendered(total), "…".to_owned()].into_iter();
         let fitting = markers.find(|it| !is_blank(it) && fits(it, self.limit.get(), self.unit));

@@ -131,8 +131,8 @@ pub trait TokenCounter: Send + Sync {
     ///
     /// - A tool call counts its name and its arguments, as they are written; a result its tool's
     ///   name. Call ids, attributes and fields that this version does not know count nothing.
-    /// - Reasoning counts its text. If a provider shows none, its signature stands for it and
-    ///   counts a token for every 5 bytes.
+    /// - Reasoning counts its text. If a provider shows none, its signature counts instead, a token
+    ///   for every 5 bytes.
     /// - Media count what [`count_media`](Self::count_media) says, and never as text.
     /// - A [custom](Message::Custom) message counts the JSON of its fields; one that has only
     ///   attributes is not sent and counts nothing.

@@ -62,7 +62,7 @@
 //! |---|---|
 //! | [`Refused`](ErrorKind::Refused) | the server answered with an error, or a redirect; with its status and code |
 //! | [`Unanswered`](ErrorKind::Unanswered) | it could not be reached, or no head of a response came; or [your client](Transport::over) followed a redirect |
-//! | [`Unfinished`](ErrorKind::Unfinished) | the answer broke off, stopped coming, or never began behind its head |
+//! | [`Unfinished`](ErrorKind::Unfinished) | the answer broke off, stopped coming, or never began after its head |
 //! | [`Codec`](ErrorKind::Codec) | the response is not an answer: not JSON, or a web page |
 //! | [`Invalid`](ErrorKind::Invalid) | the request can't be written, or the prompt is for another provider |
 //!
@@ -345,35 +345,35 @@ impl Transport {
         self
     }
 
-    /// Sets how long connecting may take; 10 seconds unless set.
+    /// Sets how long connecting may take. The default is 10 seconds.
     #[must_use]
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect = timeout;
         self.changed()
     }
 
-    /// Sets how long the head of a response may take after the request was sent, and after the head
-    /// the first byte of the answer; 5 minutes each unless set, since a model that thinks, or does
-    /// not stream, takes its time.
+    /// Sets how long the head of a response may take after the request was sent, and how long the
+    /// first byte of the answer may take after the head. The default is 5 minutes each, since a
+    /// model that thinks, or does not stream, takes its time.
     #[must_use]
     pub fn first_byte_timeout(mut self, timeout: Duration) -> Self {
         self.first_byte = timeout;
         self.changed()
     }
 
-    /// Sets how long an answer may pause before it is given up; 5 minutes unless set, since Ollama,
-    /// Gemini and some gateways send the arguments of a call only when they are complete. A comment
-    /// that shows that the server is still working counts as data, so an answer may take longer
-    /// than any time except the [total](Self::total_timeout). In an answer that is one document, a
-    /// pause is a minute at most.
+    /// Sets how long an answer may pause before it is given up. The default is 5 minutes, since
+    /// Ollama, Gemini and some gateways send the arguments of a call only when they are complete. A
+    /// comment that shows that the server is still working counts as data, so an answer may take
+    /// longer than any time except the [total](Self::total_timeout). In an answer that is one
+    /// document, a pause is a minute at most.
     #[must_use]
     pub fn stall_timeout(mut self, timeout: Duration) -> Self {
         self.stall = timeout;
         self.changed()
     }
 
-    /// Sets how long an answer may take in total, including [retries](self#retries); there is no
-    /// such limit unless set. No retry is made whose pause would end later. An answer that was not
+    /// Sets how long an answer may take in total, including [retries](self#retries). There is no
+    /// such limit by default. No retry is made if its pause would end later. An answer that was not
     /// complete by then is [`Unfinished`](ErrorKind::Unfinished), and [kept](Self::keep_broken)
     /// like any other; a request without a response is [`Unanswered`](ErrorKind::Unanswered).
     ///
@@ -391,14 +391,14 @@ impl Transport {
         self
     }
 
-    /// Sets how often a request is [retried](self#retries); twice unless set.
+    /// Sets how often a request is [retried](self#retries). The default is twice.
     #[must_use]
     pub fn retries(mut self, retries: u32) -> Self {
         self.retries = retries;
         self
     }
 
-    /// Sets the longest time that a server may ask to wait; a minute unless set. If it asks for
+    /// Sets the longest time that a server may ask to wait. The default is a minute. If it asks for
     /// more, its error is returned at once.
     #[must_use]
     pub fn longest_wait(mut self, wait: Duration) -> Self {
@@ -549,7 +549,7 @@ fn missing(what: &str, provider: Provider, names: &[&str]) -> Error {
 }
 
 impl fmt::Debug for Transport {
-    /// Shows the address, but of keys and headers only whether they are set.
+    /// Shows the address. For keys and headers it shows only whether they are set.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let base = self.base.as_deref().map(|base| base.split('?').next().unwrap_or_default());
         f.debug_struct("Transport")

@@ -2,16 +2,15 @@
 
 mod settings;
 
+use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::message::{
-    AiMessage, AiPart, Body, Content, Message, Part, Role, TextPart, ToolMessage,
-};
-use crate::text::{Cut, Keep, Place, Plan, Unit};
+use crate::message::{Message, Role, ToolMessage};
+use crate::text::{Cut, Keep, Place, Unit};
 
 /// A truncation: how messages that are too long are shortened.
 ///
@@ -54,7 +53,7 @@ pub struct Truncate {
 /// The same message in the same place must always get the same verdict. A processor does not see
 /// how far a message is from the end, so that a message that was cut yesterday is cut the same way
 /// tomorrow; it must not read a clock either. A replacement keeps the role and the ids of tool
-/// calls; otherwise the build fails.
+/// calls; otherwise the build fails. [`Message::map_texts`] keeps everything except the texts.
 ///
 /// ```
 /// use memory_prompt::truncate::{TruncateContext, TruncateProcessor, Verdict};
@@ -69,15 +68,16 @@ pub struct Truncate {
 ///         message: &Message,
 ///         _: &TruncateContext,
 ///     ) -> Result<Verdict, Box<dyn std::error::Error + Send + Sync>> {
-///         let Some(tool) = message.as_tool() else { return Ok(Verdict::Keep) };
-///         let text = tool.content().text();
-///         let lines: Vec<_> = text.lines().take(self.0).collect();
-///         Ok(Verdict::Replace(Message::tool(tool.call_id(), tool.tool_name(), lines.join("\n"))))
+///         if !message.is_tool() {
+///             return Ok(Verdict::Keep);
+///         }
+///         let first = |text: &str| text.lines().take(self.0).collect::<Vec<_>>().join("\n");
+///         Ok(Verdict::Replace(message.map_texts(first)))
 ///     }
 /// }
 ///
 /// let truncate = Truncate::default().processor(FirstLines(3));
-/// let shout = |message: &Message| Some(Message::user(message.text().to_uppercase()));
+/// let shout = |message: &Message| Some(message.map_texts(str::to_uppercase));
 /// let shout = Truncate::default().processor(shout);
 /// ```
 pub trait TruncateProcessor: Send + Sync {
@@ -155,15 +155,15 @@ impl Truncate {
         self
     }
 
-    /// Puts a marker in place of the text that is left out, for example `… [{left_out} characters
-    /// left out] …`. It counts within the limit.
+    /// Replaces the text that is left out by a marker, for example `… [{left_out} characters left
+    /// out] …`. It counts within the limit.
     #[must_use]
     pub fn marker(mut self, marker: impl Into<String>) -> Self {
         self.cut = self.cut.marker(marker);
         self
     }
 
-    /// Passes each message to `processor`, which decides in place of the cut.
+    /// Passes each message to `processor`, which decides instead of the cut.
     #[must_use]
     pub fn processor(mut self, processor: impl TruncateProcessor + 'static) -> Self {
         self.processor = Some(Arc::new(processor));
@@ -214,16 +214,11 @@ impl Truncate {
 
     /// Returns a shortened copy of `message`, and the place of the cut, or `None` if it fits.
     fn cut(&self, message: &Message) -> Option<(Message, Cutting)> {
-        let (copy, plan) = match message {
-            Message::Ai(m) => {
-                let (m, plan) = self.ai(m)?;
-                (Message::Ai(m), plan)
-            }
-            other => {
-                let (content, plan) = self.content(other.content()?)?;
-                (other.with_content(content), plan)
-            }
-        };
+        let texts: Vec<&str> = message.texts().collect();
+        let plan = self.cut.plan(&texts)?;
+        let mut places = 0..;
+        let left = |text: &str| plan.piece(places.next()?, text).map(Cow::into_owned);
+        let copy = message.with_texts(left)?;
         Some((copy, Cutting { head: plan.head, marker: plan.marker.len() }))
     }
 
@@ -293,42 +288,6 @@ impl Truncate {
             verdict => Ok((verdict, None)),
         }
     }
-
-    fn content(&self, content: &Content) -> Option<(Content, Plan)> {
-        match content {
-            Content::Text(text) => {
-                let plan = self.cut.plan(&[text])?;
-                Some((Content::Text(plan.piece(0, text)?.into_owned()), plan))
-            }
-            Content::Parts(parts) => {
-                let texts: Vec<&str> = parts.iter().filter_map(Part::as_text).collect();
-                let plan = self.cut.plan(&texts)?;
-                let mut place = 0..;
-                let parts = parts.iter().filter_map(|part| cut_part(part, &plan, &mut place));
-                Some((Content::Parts(parts.collect()), plan))
-            }
-        }
-    }
-
-    fn ai(&self, message: &AiMessage) -> Option<(AiMessage, Plan)> {
-        let (body, plan) = match &message.body {
-            Body::Text(text) => {
-                let plan = self.cut.plan(&[text])?;
-                (Body::Text(plan.piece(0, text)?.into_owned()), plan)
-            }
-            Body::Parts(parts) => {
-                let texts: Vec<&str> = parts.iter().filter_map(AiPart::as_text).collect();
-                let plan = self.cut.plan(&texts)?;
-                let mut place = 0..;
-                let parts = parts.iter().filter_map(|part| match part {
-                    AiPart::Content(part) => cut_part(part, &plan, &mut place).map(AiPart::Content),
-                    other => Some(other.clone()),
-                });
-                (Body::normal(parts.collect()), plan)
-            }
-        };
-        Some((AiMessage { body, details: message.details.clone() }, plan))
-    }
 }
 
 /// The place after which text of a message was left out, and the bytes of the marker there.
@@ -336,14 +295,6 @@ impl Truncate {
 pub(crate) struct Cutting {
     pub(crate) head: Place,
     pub(crate) marker: usize,
-}
-
-/// Returns the part as `plan` leaves it; `None` for a text of which nothing is left. `place` counts
-/// texts.
-fn cut_part(part: &Part, plan: &Plan, place: &mut impl Iterator<Item = usize>) -> Option<Part> {
-    let Part::Text(TextPart { text, extra }) = part else { return Some(part.clone()) };
-    let text = plan.piece(place.next()?, text)?.into_owned();
-    Some(Part::Text(TextPart { text, extra: extra.clone() }))
 }
 
 /// Returns whether `new` may replace `old`: it has the same role, calls and answered call.

@@ -2,10 +2,10 @@
 //! append.
 //!
 //! A turn stages what happens and stores it when it is done. So a model that fails, a tab that is
-//! closed or a process that dies leaves no half turn in the memory. The exception is a turn in
-//! which a tool has run that must not run twice: see [what happened is never
-//! denied](self#what-happened-is-never-denied). A turn asks no model and runs no tool:
-//! [`next`](Turn::next) does the work on the memory and returns what the turn wants next.
+//! closed or a process that dies leaves no half turn in the memory. The exception is a turn that
+//! has run a tool that must not run twice: see [what happened is never
+//! denied](self#what-happened-is-never-denied). A turn neither asks a model nor runs a tool:
+//! [`next`](Turn::next) does the work on the memory and returns what the turn needs next.
 //!
 //! ```
 //! use memory_prompt::message::AiMessage;
@@ -38,8 +38,9 @@
 //!         Next::Ask(ask) => turn.answer(model(ask.prompt()))?,
 //!         Next::Call(calls) => {
 //!             for call in calls {
+//!                 // An adopted call is handed out again: to run it would cancel twice.
 //!                 if call.may_have_run() {
-//!                     turn.outcome_unknown(call.id(), "")?; // adopted: it would be cancelled twice
+//!                     turn.outcome_unknown(call.id(), "The process died.")?;
 //!                 } else {
 //!                     turn.result(call.id(), call.parse().and_then(&cancel))?;
 //!                 }
@@ -55,10 +56,10 @@
 //!
 //! # What happened is never denied
 //!
-//! Before a tool runs that is not [repeatable](Tool::repeatable) or [needs
-//! approval](Tool::needing_approval), the turn is written to a slot of the memory; it is written
-//! again with the results before the model is asked. If the process dies in between, the next turn
-//! finds the slot, and its model reads that the call was begun. The turn in the slot is left to its
+//! The turn is written to a slot of the memory before it runs a tool that is not
+//! [repeatable](Tool::repeatable) or [needs approval](Tool::needing_approval). It is written again
+//! with the results before the model is asked. If the process dies in between, the next turn finds
+//! the slot, and its model reads that the call was begun. The turn in the slot is left to its
 //! owner, who may still run: only [`adopt`](crate::MemoryPrompt::adopt) takes it over. Without such
 //! calls nothing is written before the end.
 //!
@@ -66,7 +67,7 @@
 //! either. [`Call::is_checkpointed`] says so, and [`OnNoCheckpoint::Fail`] makes it an error.
 //!
 //! An earlier version of this crate can't read a turn that a later version has written, for example
-//! during a deployment with both: the models of other turns read that a call with an unknown
+//! during a deployment with both. Then the models of other turns read that a call with an unknown
 //! outcome was begun, and [`unfinished`](crate::MemoryPrompt::unfinished) returns an error.
 //!
 //! If the memory has [limits](Limits), a turn accepts nothing that would leave no room for an
@@ -96,7 +97,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::memory::Limits;
+use crate::memory::{Limits, MemoryId};
 use crate::message::{AiMessage, Message};
 use crate::prompt::{Prompt, Report};
 use crate::tool::Tool;
@@ -111,23 +112,25 @@ use look::Look;
 pub(crate) use owner::{no_tool, steering};
 use prompts::Prompts;
 pub use reply::Reply;
-pub(crate) use room::{excess, too_large};
+pub(crate) use room::{excess, not_stored};
 pub(crate) use state::NOT_RUN;
 use state::{State, Written, random_id};
 pub(crate) use unfinished::turns_in;
 pub use unfinished::{Unfinished, UnfinishedCall, Waiting};
 
-/// A question on its way to an answer.
+/// A question and everything that is said until its answer is stored.
 ///
-/// Dropping it stores nothing more than its last [checkpoint](self#what-happened-is-never-denied)
-/// has stored. It is serialised with all that was said so far and the names of the tools that need
-/// approval, but without the tools, which are code: [set](Self::tools) them again.
+/// Dropping it stores nothing beyond its last [checkpoint](self#what-happened-is-never-denied).
+/// When serialised, it contains all that was said so far and the names of the tools that need
+/// approval, but not the tools, which are code: [set](Self::tools) them again.
 pub struct Turn {
     state: State,
     tools: Arc<[Tool]>,
     limits: Limits,
     prompts: Prompts,
     look: Look,
+    /// The conversation, once it has begun: what was seen of another one says nothing about it.
+    conversation: Option<MemoryId>,
     /// True if it is a copy of a turn that was over: its append may have been made.
     was_over: bool,
     /// The id of its append, if the derived one is already used by another append.
@@ -139,14 +142,14 @@ pub struct Turn {
     metadata: Box<Metadata>,
 }
 
-/// What a turn wants its owner to do next.
+/// What a turn needs its owner to do next.
 #[derive(Debug)]
 pub enum Next {
-    /// The model is to be asked; its answer goes to [`Turn::answer`].
+    /// Ask the model; its answer goes to [`Turn::answer`].
     Ask(Ask),
-    /// These tools are to be run, in any order or in parallel: [`Turn::result`] for each.
+    /// Run these tools, in any order or in parallel, and call [`Turn::result`] for each.
     Call(Vec<Call>),
-    /// Everything is said and stored.
+    /// The turn has ended, and everything is stored.
     Done(Done),
 }
 
@@ -158,7 +161,7 @@ impl Next {
     }
 }
 
-/// A prompt for the model, and what it can call.
+/// A prompt for the model, and the tools that it can call.
 #[derive(Clone, Debug)]
 pub struct Ask {
     prompt: Arc<Prompt>,
@@ -182,9 +185,9 @@ impl Ask {
         &self.tools
     }
 
-    /// Returns how many answers of this turn came before it: those that called tools, and those
-    /// that [paused](Stop::Paused). Answers that are stored already, of earlier turns of its
-    /// [id](Turn::with_id), are not counted.
+    /// Returns how many answers of this turn came before this prompt: those that called tools, and
+    /// those that [paused](Stop::Paused). Answers of earlier turns of its [id](Turn::with_id),
+    /// which are stored already, are not counted.
     pub fn round(&self) -> u32 {
         self.round
     }
@@ -197,7 +200,7 @@ pub struct Done {
     /// The positions of its messages in the memory, as far as they are known: empty if another
     /// owner has ended the turn after its checkpoint.
     pub positions: Range<u64>,
-    /// Its messages: the question, calls and results, and the answer. If the turn went on behind
+    /// Its messages: the question, calls and results, and the answer. If the turn continued after
     /// stored messages of its [id](Turn::with_id), only the messages after those.
     pub messages: Vec<Message>,
     /// How the turn ended.
@@ -206,7 +209,7 @@ pub struct Done {
     pub usage: Usage,
     /// The reason why the last answer ended, if its provider gave one and this owner received it.
     pub stop: Option<Stop>,
-    /// What else the provider reported next to the last answer, if this owner received it.
+    /// What else the provider reported with the last answer, if this owner received it.
     pub metadata: Box<Metadata>,
     waiting: Vec<Waiting>,
     prompt: Option<Arc<Prompt>>,
@@ -233,7 +236,7 @@ impl Done {
         &self.waiting
     }
 
-    /// Returns the last prompt with which this owner asked the model. `None` if it never did:
+    /// Returns the last prompt with which this owner asked the model. `None` if it never asked:
     /// another owner had answered, or the turn ended before.
     ///
     /// ```
@@ -264,7 +267,7 @@ impl Done {
         self.messages.last().and_then(Message::as_ai).filter(|ai| !ai.has_tool_calls())
     }
 
-    /// Returns true if its answer broke off, or if there is none.
+    /// Returns true if its answer broke off, or if it has no answer.
     pub(crate) fn is_broken(&self) -> bool {
         self.answer().is_none_or(AiMessage::is_broken)
     }
@@ -282,53 +285,53 @@ impl Done {
 pub enum Ended {
     /// The model has answered.
     Answered,
-    /// The model has called tools or [paused](Stop::Paused) as many times as is
+    /// The model has called tools or [paused](Stop::Paused) as often as
     /// [allowed](Turn::max_rounds). The last calls were not run.
     Rounds,
     /// It was [interrupted](Turn::interrupt).
     Interrupted,
     /// The turn has not ended: a [`Conversation`](crate::Conversation) has left it in its slot
-    /// because calls [wait](Done::waiting) for approval.
+    /// because calls are [pending approval](Done::waiting).
     Parked,
-    /// Another owner has finished it. Either a request came again and its stored answer is here; or
-    /// another owner has [adopted](crate::MemoryPrompt::adopt) the turn or stored one of the same
-    /// [id](Turn::with_id). Results that only this owner knew were appended as late results; the
-    /// rest of its messages is here and nowhere else.
+    /// Another owner has finished it. Either a request was repeated, and its stored answer is here;
+    /// or another owner has [adopted](crate::MemoryPrompt::adopt) the turn or stored one of the
+    /// same [id](Turn::with_id). Results that only this owner knew were appended as late results;
+    /// the rest of its messages is only here.
     Adopted,
 }
 
-/// The rule for a turn if others have appended since its first prompt.
+/// What a turn does if others have appended since its first prompt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum OnConflict {
-    /// The turn is appended behind their messages as a whole, even if an evicting memory no longer
-    /// holds anything that the turn has seen.
+    /// The whole turn is appended after their messages, even if an evicting memory no longer holds
+    /// anything that the turn has seen.
     #[default]
     Behind,
-    /// It is an [`ErrorKind::Conflict`](crate::ErrorKind::Conflict), and nothing is stored. The
-    /// turn keeps its messages: with [`Behind`](Self::Behind) it can still be stored.
+    /// The turn fails with an [`ErrorKind::Conflict`](crate::ErrorKind::Conflict), and nothing is
+    /// stored. It keeps its messages: with [`Behind`](Self::Behind) it can still be stored.
     Fail,
 }
 
-/// The rule for a turn before a tool that is not repeatable or needs approval, if no checkpoint can
-/// be written: its memory has no slots, or the turn is larger than a slot.
+/// What a turn does before a tool that is not repeatable or needs approval, if no checkpoint can be
+/// written: its memory has no slots, or the turn is larger than a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum OnNoCheckpoint {
-    /// The turn goes on, and [`Call::is_checkpointed`] returns false. One case is like
-    /// [`Fail`](Self::Fail): the slot that became too small still says that an approved call waits,
-    /// and another person would approve it once more.
+    /// The turn continues, and [`Call::is_checkpointed`] returns false. One case is like
+    /// [`Fail`](Self::Fail): if the slot that became too small still says that an approved call is
+    /// pending, another person would approve it a second time.
     #[default]
     GoOn,
-    /// It is an [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) before any call of an
-    /// answer with such a call. The turn can go on: with [`Turn::error`] in place of the result of
-    /// each such call, or with [`GoOn`](Self::GoOn) after all.
+    /// The turn fails with an [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) before any
+    /// call of an answer that contains such a call. It can continue: with [`Turn::error`] instead
+    /// of the result of each such call, or with [`GoOn`](Self::GoOn) after all.
     Fail,
 }
 
-/// The rule for a turn that is [interrupted](Turn::interrupt).
+/// What a turn stores if it is [interrupted](Turn::interrupt).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnInterrupt {
@@ -349,6 +352,7 @@ impl Turn {
             tools: Arc::from([]),
             limits: Limits::default(),
             look: Look::No,
+            conversation: None,
             was_over: false,
             commit_id: None,
             waiting: Vec::new(),
@@ -382,13 +386,13 @@ impl Serialize for Turn {
     }
 }
 
-/// A turn that was deserialised goes on where it was, for the same owner.
+/// Restores a turn that continues where it was, for the same owner.
 ///
-/// If two owners get a copy, the second one finds what the first has written. While the first goes
-/// on, calls of the second [may have run](Call::may_have_run); if the two have gone different ways,
-/// the second gets [`ErrorKind::Adopted`](crate::ErrorKind::Adopted). Once the first has ended, the
-/// second ends as [`Ended::Adopted`] before it is handed a call that the first was handed; late
-/// results of what it was handed before are stored.
+/// If two owners get a copy, the second one finds what the first has written. While the first
+/// continues, calls of the second [may have run](Call::may_have_run). If the two have gone
+/// different ways, the second gets [`ErrorKind::Adopted`](crate::ErrorKind::Adopted). Once the
+/// first has ended, the second ends as [`Ended::Adopted`] before it is handed a call that the first
+/// was handed; late results of what it was handed before are stored.
 impl<'de> Deserialize<'de> for Turn {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let mut state = State::deserialize(from)?;

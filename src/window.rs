@@ -30,7 +30,7 @@ use crate::record::{Snapshot, places};
 ///
 /// - **Tool groups** are whole. A window that would start with results of an older call leaves them
 ///   out; one that ends in a group larger than itself sends all of it. A late result takes the
-///   group of its call along, even if that stands far before it.
+///   group of its call along, even if that is far before it.
 /// - **The question.** In a long tool loop the window may hold calls and results and no user
 ///   message. The question of the newest turn is then sent before it (if the question has several
 ///   pieces, the newest of them, up to half of the window), and the oldest messages give way, so
@@ -100,8 +100,8 @@ pub(crate) struct WindowStart {
     pub(crate) window_from: usize,
     /// The place of the first record that is sent: after tool results, which can't start a window.
     pub(crate) start: usize,
-    /// True if the search for records to send ended because too many of the application's own stood
-    /// there.
+    /// True if the search for records to send ended because there were too many of the
+    /// application's own.
     pub(crate) ended: bool,
     /// True if the window has room for more than there is: then it also covers rows before the
     /// first record.
@@ -268,7 +268,7 @@ impl Window {
                 if snapshot.oldest_row() > position && !snapshot.is_complete() {
                     return Err(NotReady::ReadMore(places(snapshot.end - position)));
                 }
-                // Back from the low mark: at most a step lies between.
+                // Back from the low mark: at most one step is between.
                 let back = snapshot.records.iter().rev().skip(have - start);
                 let start = start - back.take_while(|record| record.position() >= position).count();
                 takes_all |= position <= snapshot.start;

@@ -226,6 +226,26 @@ fn comments_are_no_wider_than_the_code() {
     assert!(wide.is_empty(), "lines of more than 100 columns: {wide:#?}");
 }
 
+/// A page on a repository's site shows the lines that only rustdoc hides.
+#[test]
+fn examples_of_pages_hide_no_line() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs");
+    let pages = fs::read_dir(docs).unwrap().map(|page| page.unwrap().path());
+    let (mut examples, mut hidden) = (0, Vec::new());
+    for page in pages.filter(|page| page.extension().is_some_and(|it| it == "md")) {
+        let mut is_rust = false;
+        for (i, line) in fs::read_to_string(&page).unwrap().lines().enumerate() {
+            if line.starts_with("```") {
+                is_rust = line.starts_with("```rust");
+                examples += usize::from(is_rust);
+            } else if is_rust && (line == "#" || line.starts_with("# ")) {
+                hidden.push(format!("{}:{}", page.display(), i + 1));
+            }
+        }
+    }
+    assert!(examples > 30 && hidden.is_empty(), "of {examples} examples: {hidden:#?}");
+}
+
 /// One said how it is run and not with which features, so that cargo refused it.
 #[test]
 fn examples_say_with_which_features_they_run() {

@@ -773,10 +773,16 @@ async fn a_browser_edits_where_it_asks() {
     let folder = Folder::new();
     let web = Web::start(folder.file("web.db").to_str().unwrap(), &folder, &[]);
     web.ask("ada", "one\ntwo").await;
-    let edits = "setTimeout(() => { document.querySelector('.user button').click(); \
-        $('question').value += '\\nthree'; $('form').requestSubmit() }, 500)";
+    // An edit waits until the page knows that no turn is told.
+    let edits = "setTimeout(() => {
+          document.querySelector('.user button').click()
+          $('question').value += '\\nthree'
+          const asks = setInterval(
+            () => $('question').value ? $('form').requestSubmit() : clearInterval(asks), 100)
+        }, 500)";
     let Some(browser) = Browser::open(&folder, &web, edits, OPEN) else { return };
-    let shown = browser.shows(">You said: one\ntwo\nthree<").await;
+    let shown = browser.shows("2/2").await;
+    assert!(shown.contains(">You said: one\ntwo\nthree<"), "{shown}");
     assert_eq!(shown.matches("class=\"user\"").count(), 1, "{shown}");
 }
 
@@ -800,6 +806,74 @@ async fn a_browser_asks_nothing_while_another_answer_is_made() {
     let answer = format!("You said: {question} < 2/2 >");
     let shown = [question, answer, "next".to_owned(), "You said: next".to_owned()];
     assert_eq!(web.page("ada").await.shown(), shown);
+}
+
+/// A double click made two new answers, and so did a click while the first one came.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_answers_anew_once() {
+    let folder = Folder::new();
+    let web = Web::start(folder.file("web.db").to_str().unwrap(), &folder, &[]);
+    let question = long("word", 300); // a second and a half
+    web.ask("ada", &question).await;
+    let clicks = "for (const at of [500, 500, 1000]) setTimeout(() => $('regenerate').click(), at)";
+    let Some(browser) = Browser::open(&folder, &web, clicks, OPEN) else { return };
+    browser.shows(">answered</span>").await;
+    let answer = format!("You said: {question} < 2/2 >");
+    assert_eq!(web.page("ada").await.shown(), [question, answer]);
+}
+
+/// A server died in the middle of an answer, and the question was neither stored nor in the box.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_keeps_a_question_whose_answer_is_lost() {
+    let folder = Folder::new();
+    let place = folder.file("web.db");
+    let address = format!("127.0.0.1:{}", process::free_port());
+    let settings = [("ADDRESS", &*address)];
+    let mut web = Web::start(place.to_str().unwrap(), &folder, &settings);
+    let asks = "setTimeout(() => { $('question').value = 'word '.repeat(600) + 'end'; \
+        $('form').requestSubmit() }, 500)";
+    let Some(browser) = Browser::open(&folder, &web, asks, OPEN) else { return };
+    browser.shows(">You said: word").await;
+    web.kill();
+    let _web = Web::start(place.to_str().unwrap(), &folder, &settings);
+    browser.shows(&format!("no answer came</span>{} end", long("word", 600))).await;
+}
+
+/// The reply to an edit was lost and the edit was stored, but its text stayed in the box to be
+/// refused again and again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_keeps_no_edit_that_is_stored() {
+    let folder = Folder::new();
+    let web = Web::start(folder.file("web.db").to_str().unwrap(), &folder, &[]);
+    web.ask("ada", "one").await;
+    let edits = "const all = fetch
+        globalThis.fetch = async (to, how) => {
+          const it = await all(to, how)
+          if (to == user && how) { await it.text(); throw 'lost' }
+          return it
+        }
+        setTimeout(() => { document.querySelector('.user button').click(); \
+        $('question').value += ' or two'; $('form').requestSubmit() }, 500)";
+    let Some(browser) = Browser::open(&folder, &web, edits, OPEN) else { return };
+    let shown = browser.shows(">You said: one or two<").await;
+    assert!(shown.ends_with("</span>"), "{shown}");
+}
+
+/// An answer that could not be followed for a while, as another process gave it, was not shown.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_browser_asks_again_for_an_answer_whose_end_it_has_not_seen() {
+    let folder = Folder::new();
+    let web = Web::start(folder.file("web.db").to_str().unwrap(), &folder, &[]);
+    let asks = "const all = fetch
+        let unseen = 3
+        globalThis.fetch = async (to, how) => how?.headers?.['last-event-id'] && unseen-- > 0
+          ? new Response(null, { status: 204 }) : all(to, how)
+        setTimeout(() => act({ say: 'word '.repeat(600) + 'end' }), 500)";
+    let way = Way { bytes: 16_000, ..OPEN };
+    let Some(browser) = Browser::open(&folder, &web, asks, way) else { return };
+    browser.shows("waiting for the answer</span>").await;
+    let shown = browser.shows(">answered</span>").await;
+    assert!(shown.contains(&format!(">You said: {} end<", long("word", 600))), "{shown}");
 }
 
 /// A PostgreSQL of the test's own, run by somebody who is not root, with its address.

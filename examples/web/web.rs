@@ -67,10 +67,10 @@ fn chat(app: &App, user: &str, on: Option<Incarnation>) -> Result<Chat, Failed> 
 /// while another answer or an edit is made stays on the branch that this leaves: the page waits.
 async fn act(State(app): State<App>, Path(user): Path<String>, Json((on, action)): Asked) -> Reply {
     let chat = chat(&app, &user, on)?;
+    let turn = chat.act(action).await.map_err(failed)?; // on what the page shows
     // Of what was silent for so long nobody runs any more; what it has done is kept.
     let ended = chat.recover(2 * app.longest).await; // if it fails, the next question tries again
     info!(?ended, "dead turns");
-    let turn = chat.act(action).await.map_err(failed)?;
     let Some(turn) = turn else { return Ok(StatusCode::NO_CONTENT.into_response()) };
     let turn = app.live.begin(user, turn.max_rounds(8));
     let told = turn.follow();

@@ -24,7 +24,7 @@ use crate::store::{AsyncChatMemoryStore, ChatMemoryStore, Info};
 ///
 /// A future that is dropped (by a timeout, say) does not stop the work that it has begun: an append
 /// is then done or not done, and the batch is still with the caller. (For that the batch is
-/// copied.) Such work is never done behind a later change, though: work that no thread has started
+/// copied.) Such work is never done after a later change, though: work that no thread has started
 /// is dropped with its future, and a later change of the same conversation, through this adapter or
 /// another one of its store, waits until the change that was left running has ended. A read does
 /// not wait: it may come before a change that was left running. A purge waits for no change, and no

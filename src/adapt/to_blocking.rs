@@ -133,31 +133,28 @@ impl Drop for Engine {
     }
 }
 
+/// Methods that wait for those of the same names of the value inside.
+macro_rules! waits {
+    ($(fn $name:ident(&self $(, $argument:ident: $type:ty)* $(,)?) -> $returned:ty;)*) => {$(
+        fn $name(&self $(, $argument: $type)*) -> $returned {
+            self.engine.wait(self.inner.$name($($argument),*))?
+        }
+    )*};
+}
+
 #[deny(clippy::missing_trait_methods)] // a default would hide the methods of the memory inside
 impl<M: AsyncChatMemory> ChatMemory for ToBlocking<M> {
     fn id(&self) -> &MemoryId {
         self.inner.id()
     }
-    fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>> {
-        self.engine.wait(self.inner.append(batch, expected))?
-    }
-    fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
-        self.engine.wait(self.inner.read(before, n))?
-    }
-    fn evict(&self, before: u64) -> Result<u64> {
-        self.engine.wait(self.inner.evict(before))?
-    }
-    fn clear(&self) -> Result<()> {
-        self.engine.wait(self.inner.clear())?
-    }
-    fn append_with(&self, append: &mut Append) -> Result<Appended> {
-        self.engine.wait(self.inner.append_with(append))?
-    }
-    fn read_with(&self, read: &Read) -> Result<Snapshot> {
-        self.engine.wait(self.inner.read_with(read))?
-    }
-    fn slots(&self) -> Result<Vec<(String, SlotVersion)>> {
-        self.engine.wait(self.inner.slots())?
+    waits! {
+        fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>>;
+        fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot>;
+        fn evict(&self, before: u64) -> Result<u64>;
+        fn clear(&self) -> Result<()>;
+        fn append_with(&self, append: &mut Append) -> Result<Appended>;
+        fn read_with(&self, read: &Read) -> Result<Snapshot>;
+        fn slots(&self) -> Result<Vec<(String, SlotVersion)>>;
     }
     fn limits(&self) -> Limits {
         self.inner.limits()
@@ -178,40 +175,31 @@ impl<S: AsyncChatMemoryStore> ChatMemoryStore for ToBlocking<S> {
     fn memory(&self, id: MemoryId) -> Result<Arc<dyn ChatMemory>> {
         self.memory(id).map(|memory| Arc::new(memory) as Arc<dyn ChatMemory>)
     }
-    fn ids(&self, after: Option<&MemoryId>, n: usize) -> Result<Vec<MemoryId>> {
-        self.engine.wait(self.inner.ids(after, n))?
-    }
-    fn delete(&self, id: &MemoryId) -> Result<bool> {
-        self.engine.wait(self.inner.delete(id))?
-    }
-    fn purge_inactive(&self, older_than: SystemTime) -> Result<u64> {
-        self.engine.wait(self.inner.purge_inactive(older_than))?
-    }
-    fn ids_with_prefix(
-        &self,
-        prefix: &str,
-        after: Option<&MemoryId>,
-        n: usize,
-    ) -> Result<Vec<MemoryId>> {
-        self.engine.wait(self.inner.ids_with_prefix(prefix, after, n))?
-    }
-    fn info(&self, id: &MemoryId) -> Result<Option<Info>> {
-        self.engine.wait(self.inner.info(id))?
-    }
-    fn slots_with_prefix(
-        &self,
-        prefix: &str,
-        names: &str,
-        after: Option<(&MemoryId, &str)>,
-        n: usize,
-    ) -> Result<Vec<(MemoryId, Slot)>> {
-        self.engine.wait(self.inner.slots_with_prefix(prefix, names, after, n))?
-    }
-    fn delete_prefix(&self, prefix: &str) -> Result<u64> {
-        self.engine.wait(self.inner.delete_prefix(prefix))?
-    }
-    fn restore(&self, id: &MemoryId, start: u64, incarnation: Option<Incarnation>) -> Result<()> {
-        self.engine.wait(self.inner.restore(id, start, incarnation))?
+    waits! {
+        fn ids(&self, after: Option<&MemoryId>, n: usize) -> Result<Vec<MemoryId>>;
+        fn delete(&self, id: &MemoryId) -> Result<bool>;
+        fn purge_inactive(&self, older_than: SystemTime) -> Result<u64>;
+        fn ids_with_prefix(
+            &self,
+            prefix: &str,
+            after: Option<&MemoryId>,
+            n: usize,
+        ) -> Result<Vec<MemoryId>>;
+        fn info(&self, id: &MemoryId) -> Result<Option<Info>>;
+        fn slots_with_prefix(
+            &self,
+            prefix: &str,
+            names: &str,
+            after: Option<(&MemoryId, &str)>,
+            n: usize,
+        ) -> Result<Vec<(MemoryId, Slot)>>;
+        fn delete_prefix(&self, prefix: &str) -> Result<u64>;
+        fn restore(
+            &self,
+            id: &MemoryId,
+            start: u64,
+            incarnation: Option<Incarnation>,
+        ) -> Result<()>;
     }
 }
 

@@ -13,7 +13,7 @@ use super::copies::Change;
 use super::extras::SentSummary;
 use super::sent_as::SentAs;
 use super::system::System;
-use super::{Case, Composer, Copies};
+use super::{Case, Composer, Copies, NOWHERE};
 use crate::error::Result;
 use crate::message::Message;
 use crate::pins::PinnedGroup;
@@ -40,13 +40,13 @@ struct Assembler<'a> {
     last_user: Option<usize>,
     /// True if a pinned user message is sent before the window.
     has_pinned_user: bool,
-    /// For a turn that has gone on behind its temporaries: what were the end and `last_user` in its
+    /// For a turn that has gone on after its temporaries: what were the end and `last_user` in its
     /// first prompt. They keep these places, though later rounds follow.
     temporaries_at: Option<(usize, Option<usize>)>,
     noted_at: Option<usize>,
     /// The number of records before the window that are sent or dropped.
     earlier: u64,
-    /// The last group, while nothing is sent behind it: its missing results may be among the
+    /// The last group, while nothing is sent after it: its missing results may be among the
     /// temporaries.
     last_group: Option<LastGroup<'a>>,
     /// The next group to send, and the groups that were sent with a compaction before it.
@@ -64,11 +64,8 @@ pub(super) fn assemble<'a>(
     case: Case<'a>,
     system: System,
     choice: Choice<'a>,
-    mut copies: Option<&'a mut Copies>,
+    copies: Option<&'a mut Copies>,
 ) -> Result<(Box<Draft>, Matches<'a>)> {
-    if let Some(copies) = &mut copies {
-        copies.begin();
-    }
     let draft = Draft::begin(case.snapshot, system);
     let history_at = draft.pieces.len();
     let mut assembler = Assembler {
@@ -99,7 +96,7 @@ pub(super) fn assemble<'a>(
 
 impl<'a> Assembler<'a> {
     /// Adds the records of the window, and what is sent before them. Temporaries with a position,
-    /// and the note of a turn, are sent before the record at that position.
+    /// and the notes of a turn, are sent before the record at that position.
     fn history(&mut self) -> Result<()> {
         let Case { snapshot, temporaries, .. } = self.case;
         let records = &snapshot.records;
@@ -122,13 +119,15 @@ impl<'a> Assembler<'a> {
             |position| records.iter().rev().take_while(|it| it.position() >= position).count();
         let place_of = |position| records.len() - behind(position);
         let mut temporaries_from = temporaries.before.map(place_of);
-        let mut note = temporaries.note.map(|(note, position)| (note, place_of(position)));
+        let notes = temporaries.notes.iter().map(|(position, note)| (place_of(*position), note));
+        let mut notes = notes.peekable();
         loop {
-            let next = note.map(|(_, place)| place).or(temporaries_from);
+            let noted_from = notes.peek().map(|(place, _)| *place);
+            let next = noted_from.into_iter().chain(temporaries_from).min();
             self.share_as_is(&mut rest, next.unwrap_or(records.len()))?;
-            if let Some((note, _)) = note.take_if(|(_, place)| rest.at() >= *place) {
+            if let Some((_, note)) = notes.next_if(|(place, _)| rest.at() >= *place) {
                 self.close_before(&rest)?;
-                self.noted_at = Some(self.draft.pieces.len());
+                self.noted_at.get_or_insert(self.draft.pieces.len());
                 self.draft.pieces.push(Arc::clone(note), Origin::Temporary);
                 continue;
             }
@@ -210,7 +209,7 @@ impl<'a> Assembler<'a> {
     }
 
     /// Sends the provider's own compaction, with which the history begins, and its results.
-    /// Everything sent from before it goes behind it, even temporaries at the top. Returns the next
+    /// Everything sent from before it goes after it, even temporaries at the top. Returns the next
     /// place.
     fn compaction(&mut self, place: usize) -> Result<usize> {
         let Some(record) = self.case.snapshot.records.get(place) else { return Ok(place) };
@@ -229,7 +228,7 @@ impl<'a> Assembler<'a> {
         }
         self.close_calls()?;
         let is_sent = self.draft.pieces.len() > self.history_at;
-        // If the processor dropped it, it stands for nothing.
+        // If the processor dropped it, it replaces nothing.
         self.draft.report.compaction = is_sent.then_some(record.position());
         self.history_at = self.draft.pieces.len();
         Ok(place + 1)
@@ -380,16 +379,32 @@ impl<'a> Assembler<'a> {
     }
 
     fn send(&mut self, member: &Member<'_>) {
-        let Member { place, record, copy } = member;
-        self.earlier += u64::from(*place < self.choice.window_from);
-        match copy {
-            None => self.draft.pieces.share(*place..place + 1),
-            Some((copy, change)) => self.draft.replace(copy, *change),
-        }
-        if record.message().is_user() {
+        self.earlier += u64::from(member.place < self.choice.window_from);
+        self.put(member);
+        if member.record.message().is_user() {
             self.last_user = Some(self.draft.pieces.len() - 1);
         }
-        self.draft.report.sent += 1;
+    }
+
+    /// Adds a record in the form in which it is sent.
+    fn put(&mut self, Member { place, record, copy }: &Member<'_>) {
+        let Draft { pieces, report, .. } = &mut *self.draft;
+        report.sent += 1;
+        match copy {
+            Some((copy, Change::Cut(cut))) => {
+                report.truncated.push(*cut);
+                pieces.push(Arc::clone(copy), Origin::Truncated(cut.position));
+            }
+            Some((copy, Change::Cleared(cleared))) => {
+                report.cleared.push(*cleared);
+                pieces.push(Arc::clone(copy), Origin::Cleared(cleared.position));
+            }
+            None if *place == NOWHERE => {
+                let message = Arc::new(record.message().clone());
+                pieces.push(message, Origin::History(record.position()));
+            }
+            None => pieces.share(*place..place + 1),
+        }
     }
 
     /// Leaves out a chosen record, since the processor dropped it or a part of its group. A record
@@ -419,30 +434,6 @@ impl Draft {
         }
         draft
     }
-
-    pub(super) fn finished(mut self: Box<Self>) -> Box<Self> {
-        self.report.messages = self.pieces.len();
-        self
-    }
-
-    fn replace(&mut self, copy: &Arc<Message>, change: Change) {
-        let report = &mut self.report;
-        if report.truncated.is_empty() && report.cleared.is_empty() {
-            // If one message is too long, others often are too.
-            self.pieces.reserve(MORE);
-        }
-        let origin = match change {
-            Change::Cut(cut) => {
-                add(&mut report.truncated, cut);
-                Origin::Truncated(cut.position)
-            }
-            Change::Cleared(cleared) => {
-                add(&mut report.cleared, cleared);
-                Origin::Cleared(cleared.position)
-            }
-        };
-        self.pieces.push(Arc::clone(copy), origin);
-    }
 }
 
 /// Returns whether a record is sent unchanged, regardless of its neighbours.
@@ -457,14 +448,3 @@ fn sends_as_is(composer: &Composer, message: &Message) -> bool {
         && composer.clear.as_ref().is_none_or(|clear| !clear.may_clear(message))
         && composer.truncate.as_ref().is_none_or(|truncate| truncate.surely_keeps(message))
 }
-
-/// Adds a line to a report, with room for more when it is the first.
-fn add<T>(lines: &mut Vec<T>, line: T) {
-    if lines.is_empty() {
-        lines.reserve(MORE);
-    }
-    lines.push(line);
-}
-
-/// How much room the first one reserves.
-const MORE: usize = 16;

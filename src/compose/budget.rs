@@ -25,21 +25,22 @@ use room::TokenRoom;
 /// alone are too much, the build fails with [`ErrorKind::Budget`], which names the least budget
 /// that would do; if truncation is on, they are cut instead.
 ///
-/// Any other tool group or message that takes more than half of the room for history, and does not
-/// fit next to what is newer, is left out alone, so that one very long page does not push out
-/// everything before it. The [report](crate::Report::left_out) names it. If a question has several
-/// messages, the newest of them are sent before the rest of the history, up to half of the room. If
-/// no tool group, message or question takes more than half of the room that temporaries leave, a
-/// larger budget sends no less, unless the smaller one sends an older question in several messages
-/// before its window.
+/// The first other tool group or message that takes more than half of the room for history, and
+/// does not fit next to what is newer, is left out alone, so that one very long page does not push
+/// out everything before it. The [report](crate::Report::left_out) names it. With the next one the
+/// history ends, since a history of such messages would leave nothing but the short ones between
+/// them. If a question has several messages, the newest of them are sent before the rest of the
+/// history, up to half of the room. If no tool group, message or question takes more than half of
+/// the room that temporaries leave, a larger budget sends no less, unless the smaller one sends an
+/// older question in several messages before its window.
 ///
 /// The room kept free for [recall](crate::recall::Recall::keep_free) and a
 /// [notice](crate::compose::Notice) give way before a build fails, but only to what must be sent.
-/// Where texts are cut [before](Self::cut_before_drop) anything is left out, the room for recall
-/// also gives way before that, if all is sent whole then.
+/// If texts are cut [before](Self::cut_before_drop) anything is left out, the room for recall also
+/// gives way before that, if all is sent whole then.
 ///
-/// If the prompt is for a provider, what counts of a message is what it is sent: no reasoning that
-/// it does not take back, and for media that it does not take the text in their place.
+/// If the prompt is for a provider, a message counts as it is sent: without reasoning that the
+/// provider does not take back, and with the text that replaces media that it does not take.
 ///
 /// ```
 /// use memory_prompt::{Budget, DefaultChatMemory, MemoryPrompt, Message, token::Estimate};
@@ -86,13 +87,14 @@ impl Budget {
     ///
     /// Between two moves, prompts only grow at their end. The start is a pure function of the
     /// history, the same in every process: of all places that leave between `low` and `high`
-    /// tokens, it is the first one behind a multiple of the largest power of two, counted in
+    /// tokens, it is the first one after a multiple of the largest power of two, counted in
     /// positions, since that place stays the best for longest while the conversation grows. It does
     /// not matter at which positions messages or tool groups begin. If messages are of one size, a
     /// move covers at least half of the range, and on average more; if they become much longer for
-    /// good, a few moves are shorter. `high = 2 * low` suits a cached price of 0.1. Leave room
-    /// between `high` and the budget for the system message and temporaries; if those need more,
-    /// the start moves for that one build.
+    /// good, a few moves are shorter. A history that ends with a second very long message may have
+    /// fewer than `low`. `high = 2 * low` suits a cached price of 0.1. Leave room between `high`
+    /// and the budget for the system message and temporaries; if those need more, the start moves
+    /// for that one build.
     ///
     /// Together with [`Clear`](crate::Clear), cleared messages count less, so the start may move
     /// back. To make that rare, set its [step](crate::Clear::step) to a power of two, of at least
@@ -251,7 +253,6 @@ impl CountedBudget {
             let system = composer.system_message(snapshot, temporaries.messages);
             let mut room = TokenRoom::new(self, case, &system, &mut cache.counts, most)?;
             let choice = case.choose(&mut room)?;
-            let units = room.taken();
             let mut draft = case.drafted(system, choice, Some(&mut cache.copies))?;
             let total = room.tokens(&mut draft)?;
             let needed = total.saturating_add(temporaries.still_free);
@@ -263,11 +264,12 @@ impl CountedBudget {
             if is_least {
                 return Ok(Tried::TooMuch(least));
             }
-            // Notes and messages that the provider demands count too, and are known only now. The
-            // oldest units are left out for them one by one, and no more than needed, since with
-            // another unit in front less may be demanded. The older messages of the question leave
-            // last, since they get their room first.
-            most = most.min(units).saturating_sub(1).max(1);
+            // Notes and messages that the provider demands count too, and are known only now. As
+            // many of the oldest units are left out for them as surely have to be, and no more,
+            // since with another unit in front less may be demanded. The older messages of the
+            // question leave last, since they get their room first.
+            let excess = needed.saturating_sub(budget);
+            most = most.min(room.keeps(&draft, excess)).saturating_sub(1).max(1);
         }
     }
 
@@ -278,7 +280,7 @@ impl CountedBudget {
         let budget = self.budget.available();
         let pins = named(&extras.pinned);
         let summary = extras.summary.as_ref();
-        let summary = summary.map_or(Ok(0), |it| counts.summary(&it.message, &*self.counter))?;
+        let summary = summary.map_or(Ok(0), |it| counts.message(&it.message, &*self.counter))?;
         let parts = [(tools, "tools"), (summary, "the summary")].into_iter();
         let parts = parts.filter(|(n, _)| *n > 0).map(|(n, whose)| format!("{n} of {whose}"));
         let parts = parts.collect::<Vec<_>>().join(", ");

@@ -79,9 +79,6 @@ pub(super) trait Room {
     /// and the questions `owed`. If there are none of those, the question itself is owed a place,
     /// with at least one message.
     fn pieces(&mut self, question: &[usize], owed: &[usize]) -> Result<usize>;
-
-    /// Returns whether the room is a token budget, which may be full long before the window is.
-    fn is_budget(&self) -> bool;
 }
 
 /// A maximum number of messages, or no bound.
@@ -116,10 +113,6 @@ impl Room for MessageRoom {
     fn pieces(&mut self, question: &[usize], _: &[usize]) -> Result<usize> {
         Ok(question.len().min(self.half))
     }
-
-    fn is_budget(&self) -> bool {
-        false
-    }
 }
 
 struct Choosing<'a, 'r> {
@@ -141,7 +134,7 @@ struct Choosing<'a, 'r> {
     /// The place from which `bound` counts: the start of the window, or under a budget where it
     /// first started.
     base: Option<usize>,
-    /// The place from which late results were matched; `None` if only results directly behind their
+    /// The place from which late results were matched; `None` if only results directly after their
     /// calls were.
     matched: Option<usize>,
 }
@@ -154,7 +147,7 @@ impl<'a> Case<'a> {
             Ok(window) => (window, None),
             // The window starts before what was read or, if it counts turns, perhaps at the first
             // turn that was read. Only a budget that is full by then settles it.
-            Err(NotReady::ReadMore(n)) if room.is_budget() => {
+            Err(NotReady::ReadMore(n)) if composer.limit.is_some() => {
                 let mut messages = snapshot.records.messages();
                 let turn = messages.position(Message::begins_turn).unwrap_or(have);
                 let start = if composer.effective_window().is_turns() { turn } else { 0 };
@@ -167,7 +160,7 @@ impl<'a> Case<'a> {
         if ended && (window_from > 0 || !snapshot.is_complete()) {
             choice.search_ended = snapshot.records.get(window_from).map(|record| record.position());
         }
-        let base = (!room.is_budget()).then_some(start);
+        let base = composer.limit.is_none().then_some(start);
         Choosing {
             composer,
             snapshot,
@@ -219,7 +212,7 @@ impl Composer {
             return Ok(start);
         }
         let whole = whole_groups(snapshot, start, is_free && window.is_stable())?;
-        // Covered records are not sent again because of results behind them that have no call.
+        // Covered records are not sent again because of results after them that have no call.
         let first = snapshot.position(whole.start);
         let covered = extras.summary.as_ref().map_or(0, |summary| summary.covers);
         Ok(if first < covered { start } else { whole })
@@ -267,7 +260,7 @@ impl<'a> Choosing<'a, '_> {
     /// Chooses the window, with the calls of the late results in it.
     fn choose_window(&mut self) -> Result<(), NotReady> {
         let records = &self.snapshot.records;
-        if self.composer.checks_groups() && self.room.is_budget() {
+        if self.composer.checks_groups() && self.composer.limit.is_some() {
             // A late result may answer any call, and the start of the window must not depend on how
             // much was read.
             self.choice.matches = Matches::directly_among(records);
@@ -336,7 +329,7 @@ impl<'a> Choosing<'a, '_> {
         // them is sent at all, or a turn runs, since the user messages among them may then be ones
         // that steer it.
         let counts_messages = self.turn.is_none()
-            && !self.room.is_budget()
+            && self.composer.limit.is_none()
             && self.extras.summary.is_none()
             && self.composer.effective_window().most().is_some();
         if counts_messages
@@ -346,7 +339,7 @@ impl<'a> Choosing<'a, '_> {
             return Ok(());
         }
         self.owed = self.question_before(have, &[])?;
-        if self.room.is_budget() {
+        if self.composer.limit.is_some() {
             self.cut_question_to_window()?;
         }
         let is_whole = self.owed.iter().all(|place| is_sent(&self.choice, *place));
@@ -437,7 +430,7 @@ impl<'a> Choosing<'a, '_> {
         let asked = first(Message::begins_turn);
         let (Some(asked), Some(opens)) = (asked, first(Message::is_user)) else { return };
         let pinned = &self.extras.pinned;
-        // A group whose late result stands behind the first question is part of that turn.
+        // A group whose late result is after the first question is part of that turn.
         let is_older = |unit: &Unit| unit.head < opens && unit.newest < asked;
         let rest =
             self.sent_units().filter(|unit| is_older(unit) && !unit.is_pinned(records, pinned));
@@ -457,7 +450,7 @@ impl<'a> Choosing<'a, '_> {
     }
 
     /// Walks from the newest unit back while there is room next to these questions, in their order.
-    /// Returns the place behind the newest member of the first refused unit.
+    /// Returns the place after the newest member of the first refused unit.
     fn walk(&mut self, questions: &[usize]) -> Result<Option<usize>> {
         let records = &self.snapshot.records;
         let Choice { matches, .. } = &self.choice;
@@ -466,7 +459,7 @@ impl<'a> Choosing<'a, '_> {
         let mut omitted = Vec::new();
         let (mut refused, mut start, mut is_full) = (None, None, false);
         // Otherwise the window has its full size, and no walk is needed.
-        if self.room.is_budget() || !questions.is_empty() || !none_before {
+        if self.composer.limit.is_some() || !questions.is_empty() || !none_before {
             let units = || units(self.composer, records, matches, self.window.start);
             let newest = units().next();
             let asked = questions.iter().filter(|place| newest.is_none_or(|it| it.head != **place));
@@ -479,7 +472,7 @@ impl<'a> Choosing<'a, '_> {
                     || questions.binary_search(&unit.head).is_ok();
                 match self.room.fit(&unit, is_owed, matches)? {
                     Fit::Taken => {}
-                    // Without the compaction, nothing would stand for what is before it.
+                    // Without the compaction, nothing would replace what is before it.
                     Fit::Omitted if !self.is_compaction(unit.head) => omitted.push(unit),
                     fit => {
                         // Results of a newer group may be before the newest member of this unit.
@@ -577,7 +570,7 @@ impl<'a> Choosing<'a, '_> {
     }
 }
 
-/// Returns the units that may be sent and have a member at or behind `from`, newest first.
+/// Returns the units that may be sent and have a member at or after `from`, newest first.
 fn units<'a>(
     composer: &'a Composer,
     records: &'a Records,

@@ -50,8 +50,8 @@ use crate::window::NotReady;
 /// boundary that moved with each result would change the middle of every prompt, and cost more than
 /// it saves if prompts are cached.
 ///
-/// Only results directly behind their call count, and only those that would be cleared. What
-/// the model has not seen yet, behind its newest answer, is never cleared.
+/// Only results directly after their call count, and only those that would be cleared. What the
+/// model has not seen yet, after its newest answer, is never cleared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Clear {
     results: bool,
@@ -122,7 +122,7 @@ impl Clear {
 
     /// Moves the boundary only once per this many messages. The default is 32; 0 counts as 1.
     ///
-    /// After each move, everything behind the boundary is written to the provider's cache again.
+    /// After each move, everything after the boundary is written to the provider's cache again.
     /// `cargo run --release --example replay` shows the cost of a step for your conversations. With
     /// a [stepped budget](crate::Budget::stepped), use a power of two, of at least as many messages
     /// as fill its `low` tokens: with a smaller step, the start of the history moves back and

@@ -1,7 +1,7 @@
 //! A provider's own compaction: an answer that replaces everything before it, for that provider.
 //!
 //! It opens the history of a prompt for the provider that gave it. Older messages that are still
-//! sent (pins and the question of a running turn) go behind it, since the provider may ignore
+//! sent (pins and the question of a running turn) go after it, since the provider may ignore
 //! everything before it.
 
 use super::Composer;

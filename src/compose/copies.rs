@@ -1,5 +1,7 @@
 //! Keeps truncated and cleared copies, so that nothing is cut or cleared twice.
 
+use std::collections::BTreeMap;
+use std::mem;
 use std::sync::Arc;
 
 use super::form::{ClearedPart, Form};
@@ -11,15 +13,11 @@ use crate::record::{Record, RecordIdentity};
 /// again.
 #[derive(Default)]
 pub(super) struct Copies {
-    known: Vec<KnownCopy>,
-    /// The index of the copy that is probably wanted next: prompts ask in the order of the one
-    /// before.
-    next: usize,
-    added: Vec<KnownCopy>,
+    /// By the positions of their records.
+    known: BTreeMap<u64, KnownCopy>,
 }
 
 pub(super) struct KnownCopy {
-    position: u64,
     /// The very record, not its position: a deleted conversation begins again at 0, with other
     /// messages.
     record: RecordIdentity,
@@ -38,23 +36,11 @@ pub(super) enum Change {
 }
 
 impl Copies {
-    pub(super) fn begin(&mut self) {
-        self.next = 0;
-        self.added.clear();
-        self.known.iter_mut().for_each(|known| known.asked = false);
-    }
-
     pub(super) fn of(&mut self, record: &Record<'_>, form: Form) -> Option<&KnownCopy> {
-        let position = record.position();
-        let here = |known: &KnownCopy| known.position == position;
-        if !self.known.get(self.next).is_some_and(here) {
-            self.next = self.known.partition_point(|known| known.position < position);
-        }
         // Once the boundary has passed it, it is cleared otherwise.
         let is_it = |it: &&mut KnownCopy| record.is(&it.record) && it.cleared == form.cleared;
-        let known = self.known.get_mut(self.next).filter(is_it)?;
+        let known = self.known.get_mut(&record.position()).filter(is_it)?;
         known.asked = true;
-        self.next += 1;
         Some(known)
     }
 
@@ -67,13 +53,11 @@ impl Copies {
     ) {
         let (position, record) = (record.position(), record.identity());
         let (copy, cleared) = (Arc::clone(copy), form.cleared);
-        self.added.push(KnownCopy { position, record, copy, change, cleared, asked: true });
+        self.known.insert(position, KnownCopy { record, copy, change, cleared, asked: true });
     }
 
     /// Drops the copies that this prompt did not use.
     pub(super) fn end(&mut self) {
-        self.known.retain(|known| known.asked);
-        self.known.append(&mut self.added);
-        self.known.sort_by_key(|known| known.position);
+        self.known.retain(|_, known| mem::take(&mut known.asked));
     }
 }

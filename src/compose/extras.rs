@@ -62,8 +62,8 @@ impl Composer {
     }
 
     /// Sets the most records that a window sends in order to reach back to the end of the summary.
-    /// Unless set, this is four times as many as the window reads at first. A window that is larger
-    /// by itself is not cut.
+    /// The default is four times as many as the window reads at first. A window that is larger by
+    /// itself is not cut.
     #[must_use]
     pub fn summary_reach(mut self, records: usize) -> Self {
         self.reach = Some(records);
@@ -123,9 +123,9 @@ impl Composer {
         self.summary.then_some(summary::EARLIER_SLOT)
     }
 
-    /// Returns the positions of the single records that a read must name besides the newest ones:
-    /// those of pins, by the slots that were read. Positions that the memory does not return no
-    /// longer exist.
+    /// Returns the positions of the single records that a read must name in addition to the newest
+    /// ones: those of pins, by the slots that were read. Positions that the memory does not return
+    /// no longer exist.
     ///
     /// # Errors
     ///
@@ -217,11 +217,8 @@ fn uncovered(snapshot: &Snapshot, covers: u64) -> Snapshot {
     let is_all = snapshot.is_complete() || snapshot.oldest_row() <= covers;
     let unreadable = snapshot.unreadable.iter().filter(|row| row.position >= covers);
     let mut behind = Snapshot {
-        records: snapshot.records.clone().split(covers).1,
-        start: covers,
-        end: snapshot.end,
         unreadable: unreadable.cloned().collect(),
-        ..Snapshot::default()
+        ..Snapshot::new(covers..snapshot.end, snapshot.records.clone().split(covers).1)
     };
     if is_all {
         behind.start = behind.oldest_row();

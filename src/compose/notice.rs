@@ -42,7 +42,7 @@ impl Notice {
         Self { text: TEXT.to_owned(), step: STEP }
     }
 
-    /// Sets the text, in which `{count}` stands for the number of messages.
+    /// Sets the text, in which `{count}` is replaced by the number of messages.
     #[must_use]
     pub fn text(mut self, text: impl Into<String>) -> Self {
         self.text = text.into();

@@ -19,7 +19,7 @@ pub(super) struct Priced {
 
 impl Priced {
     /// Returns the message as it is sent: without what the provider does not take back, and with a
-    /// text in place of media that it does not take. `None` if nothing of it is sent.
+    /// text instead of media that it does not take. `None` if nothing of it is sent.
     fn sent<'m>(&self, message: &'m Message) -> Option<Cow<'m, Message>> {
         let row = &self.row;
         let mut sent = Cow::Borrowed(message);
@@ -43,7 +43,7 @@ impl Priced {
     }
 }
 
-/// Returns the message with pictures of which no detail is asked; `None` if it asks none.
+/// Returns the message with its pictures in no particular detail; `None` if it asks for none.
 fn without_details(message: &Message) -> Option<Message> {
     let content = message.content()?.with_parts(|part| match part {
         Part::Image(image) if image.detail.is_some() => {
@@ -76,15 +76,11 @@ impl TokenCounter for Priced {
 
     fn count_media(&self, part: &Part) -> Result<usize> {
         let own = self.counter.count_media(part)?;
-        let Part::Image(image) = part else { return Ok(own) };
-        if own != media_tokens(part) {
-            return Ok(own);
-        }
-        let priced = image
-            .picture()
-            .and_then(|picture| self.row.picture_tokens(picture, image.detail.as_ref()));
+        let (Part::Image(image), true) = (part, own == media_tokens(part)) else { return Ok(own) };
+        let priced = |picture| self.row.picture_tokens(picture, image.detail.as_ref());
         // A detail that the provider is not told makes no picture cheaper.
-        Ok(priced.unwrap_or(if self.row.detail { own } else { PICTURE }))
+        let unpriced = if self.row.detail { own } else { PICTURE };
+        Ok(image.picture().and_then(priced).unwrap_or(unpriced))
     }
 
     fn count_tools(&self, tools: &[Tool]) -> Result<usize> {

@@ -1,9 +1,9 @@
 //! Adapts the whole list to the provider's rules, in one pass over the draft.
 //!
-//! What happens to a message depends on it and on the messages before it, never on later ones, so
-//! that a prompt only grows at its end. There are two exceptions: the last of several joined
-//! neighbours may still grow, and is not cacheable until something of the other side follows; and
-//! so may an answer with an open call of the provider's own tools.
+//! What happens to a message depends on it and on the messages before it, never on later ones, so a
+//! prompt only grows at its end. There are two exceptions: the last of several joined neighbours
+//! may still grow, and is not cacheable until a message of the other side follows; and so may an
+//! answer with an open call of the provider's own tools.
 
 mod arguments;
 mod blank;
@@ -34,7 +34,6 @@ pub(super) use blank::says_nothing;
 use gaps::Gaps;
 use hosted::Hosted;
 use ids::CallIds;
-use media::Media;
 
 const NO_ANSWER: &str = "(no answer)";
 
@@ -51,10 +50,9 @@ struct Shaping<'a> {
     draft: &'a mut Draft,
     /// The newest messages of one side, which are joined with those that follow.
     side: Vec<Item<'a>>,
-    /// Custom messages among or behind them, which are never sent to a provider.
+    /// Custom messages among or after them, which are never sent to a provider.
     aside: Vec<Item<'a>>,
-    /// The system message, if the provider has no place for it: it goes into the first user
-    /// message.
+    /// The system message, if the provider has no system role: it goes into the first user message.
     head: Option<Item<'a>>,
     last: Last,
     answer: Option<Item<'a>>,
@@ -96,8 +94,7 @@ pub(super) fn shape(
         last: Last::Nothing,
         answer: None,
     };
-    let media = Media::of(&shaping, &pieces, extras.pinned.members())?;
-    shaping.draft.report.media_from = media.from;
+    let gone = shaping.media_giving_way(&pieces, extras.pinned.members())?;
     let hosted = Hosted::of(&rules, &pieces, records, false);
     let trimmed = ends::trimmed(&rules, &pieces, records, false);
     // Once a message follows, the answer is sent unchanged; until then it is not cacheable.
@@ -112,7 +109,7 @@ pub(super) fn shape(
         has_system |= item.borrowed().is_system();
         let item = item.shared();
         let item = if trimmed == Some(i) { shaping.trim(item)? } else { item };
-        let Some(item) = shaping.without_media(composer, i, item, &media) else { continue };
+        let Some(item) = shaping.without_media(composer, i, item, &gone) else { continue };
         if let Some(item) = shaping.without_gone(item, &hosted)? {
             shaping.add(item)?;
         }
@@ -166,7 +163,7 @@ impl<'a> Shaping<'a> {
             Message::Ai(_) => Last::Answer,
             _ => Last::User,
         };
-        // A system message without a place of its own goes into a user message.
+        // A system message without a role of its own goes into a user message.
         let wants_user = self.rules.opens == Opens::WithUser || self.head.is_some();
         if self.last == Last::Nothing && now != Last::User && wants_user {
             self.adapt(&item, Adaptation::Opened)?;
@@ -259,7 +256,7 @@ impl<'a> Shaping<'a> {
             Opens::WithMessage | Opens::WithUser => false,
         };
         if self.last == Last::Nothing && !is_enough {
-            // A prompt of a placeholder message alone is no prompt.
+            // A prompt that contains only a placeholder message is no prompt.
             if self.strict || !has_system {
                 return Err(self.error("there is no message"));
             }
@@ -363,7 +360,7 @@ impl<'a> Shaping<'a> {
         changed(item, copy)
     }
 
-    /// Returns the copy that the provider needs, and reports it; else the message as it is.
+    /// Returns the copy that the provider needs, and reports it; otherwise the message as it is.
     fn replaced(
         &mut self,
         item: Item<'a>,
@@ -429,8 +426,7 @@ impl<'a> Shaping<'a> {
         Err(self.error(format!("{} {what}", self.describe(item))))
     }
 
-    /// Returns whether the composer put a message in its place, so that it did not come there by
-    /// itself.
+    /// Returns whether the composer chose the place of a message.
     fn is_put(&self, item: &Item<'_>) -> bool {
         let is_pin = |position| self.draft.report.pinned_before.contains(&position);
         is_temporary(item)

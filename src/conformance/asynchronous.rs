@@ -127,7 +127,7 @@ macro_rules! conformance_async {
 }
 
 /// Does the work on the conversation of the test; returns its result, and the rows that are there
-/// then.
+/// afterwards.
 fn run<F: AsyncFixture, T: Send, W: Future<Output = T> + Send>(
     fixture: &Adapted<F>,
     work: impl FnOnce(Arc<dyn AsyncChatMemory>) -> W,

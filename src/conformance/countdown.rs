@@ -12,7 +12,7 @@ use crate::record::{SlotVersion, Snapshot};
 /// A memory that forwards to another one until a countdown reaches zero. From then on, every
 /// operation fails and changes nothing.
 ///
-/// For tests of code that uses a memory: try a countdown from each number, and every point of
+/// It is for tests of code that uses a memory: try a countdown from each number, and every point of
 /// failure is covered.
 ///
 /// ```
@@ -48,7 +48,7 @@ impl<M> Countdown<M> {
         self.left.store(operations.unwrap_or(NEVER), Ordering::Relaxed);
     }
 
-    /// Does an operation on the memory, unless the time has come.
+    /// Does an operation on the memory, unless the countdown has ended.
     fn step<T>(&self, operation: &'static str, act: impl FnOnce(&M) -> Result<T>) -> Result<T> {
         let count = |left| if left == NEVER { Some(NEVER) } else { u64::checked_sub(left, 1) };
         if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, count).is_err() {

@@ -71,8 +71,8 @@ pub fn an_unreadable_system_message_is_an_error_until_it_is_replaced<F: DamageFi
     memory.instructs("Be kind.").holds_under(Some("Be kind."), 0..2);
 }
 
-/// A record that refers to media which are not there, or of another size than they have, can't be
-/// read, and hides no other.
+/// A record that refers to media that are missing, or that have another size, can't be read, and
+/// hides no other.
 pub fn a_reference_to_nothing_is_unreadable<F: DamageFixture>(fixture: &F) {
     let memory = holding(fixture, 0..1);
     memory.add(picture(1)).unwrap();

@@ -19,14 +19,14 @@ pub(super) fn picture(number: u8) -> Message {
     Message::user([Part::text("Look:"), Part::Image(media(&png(number, 30_000)))])
 }
 
-/// Returns messages with media of each kind and size, whole, odd and damaged.
+/// Returns messages with media of each kind and size: whole, odd and damaged.
 fn with_media() -> Vec<Message> {
     let large = media(&png(1, 40_001));
     let text = "A text is a document too. ".repeat(2_000);
     let mut odd = vec![
         Media::base64("image/png", ""),
         Media::base64("image/png", "no base64!".repeat(4_000)),
-        // Bits behind the end, padding that lacks, and a line break: not the base64 that is made.
+        // Extra bits at the end, missing padding, and a line break: not the canonical base64.
         Media::base64("image/png", format!("{}/x==", "iVBO".repeat(9_000))),
         Media::base64("image/png", format!("{}/w", "iVBO".repeat(9_000))),
         Media::base64("image/png", format!("{}\n/w==", "iVBO".repeat(9_000))),
@@ -47,7 +47,7 @@ fn with_media() -> Vec<Message> {
     messages
 }
 
-/// Media come back as they were appended, byte for byte, whatever they are.
+/// Media come back byte for byte as they were appended, whatever they are.
 pub fn media_come_back_as_they_were<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     let given = with_media();
@@ -62,8 +62,8 @@ pub fn media_come_back_as_they_were<F: Fixture>(fixture: &F) {
     assert!(read.picked().messages().eq([all[0], all[8]]));
 }
 
-/// A read that allows it may have references: each tells the truth of the media in its place, and a
-/// read of its record has these.
+/// A read that allows it may have references: each describes the media in its place correctly, and
+/// a read of its record has these media.
 pub fn a_reference_is_true_of_its_media<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     let given = with_media();
@@ -87,7 +87,7 @@ pub fn a_reference_is_true_of_its_media<F: Fixture>(fixture: &F) {
     }
 }
 
-/// Media stay for as long as one record has them, and no longer matter behind it.
+/// Media stay as long as one record has them, and no longer count after it.
 pub fn media_stay_with_their_last_record<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     let pictures = [1, 2, 1, 2, 1].map(picture);

@@ -370,7 +370,7 @@ pub fn a_message_of_10_megabytes<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     let most = memory.limits().message.min(memory.limits().batch);
     let large = |bytes: usize| [numbered(1), Message::user("äb".repeat(bytes / 3))];
-    // Besides its text, a message takes some more bytes.
+    // A message takes some bytes in addition to its text.
     let mut written = large(most.saturating_sub(1000).min(10_000_000)).to_vec();
     memory.add(written[1].clone()).unwrap();
     memory.add_all(written.clone()).unwrap();
@@ -391,7 +391,7 @@ pub fn a_message_of_10_megabytes<F: Fixture>(fixture: &F) {
 
 /// Every kind of message comes back unchanged, with everything in it.
 pub fn every_kind_of_message_comes_back_as_it_was<F: Fixture>(fixture: &F) {
-    // As JSON, they name all that they hold.
+    // As JSON, they name everything that they contain.
     let read = |messages| serde_json::from_value::<Vec<Message>>(messages).unwrap();
     let messages = read(json!([
         {"role": "user", "name": "Klaus", "attributes": {"seen": true}, "content": [
@@ -450,7 +450,7 @@ pub fn hostile_ids_are_conversations_of_their_own<F: Fixture>(fixture: &F) {
         let batch = [Message::system(id), Message::user(id.as_str()), numbered(i)];
         memory.add_all(batch).unwrap();
     }
-    // Neither what was written under other ids nor what was cleared there has changed it.
+    // Neither what was written nor what was cleared under other ids has changed it.
     for (i, id) in ids.iter().enumerate() {
         let memory = fixture.memory(id);
         let Snapshot { system, records, .. } = memory.whole();
@@ -460,7 +460,7 @@ pub fn hostile_ids_are_conversations_of_their_own<F: Fixture>(fixture: &F) {
     }
 }
 
-/// A reference in the place of media is refused: it does not say that its bytes are there.
+/// A reference instead of media is refused: nothing shows that its bytes are there.
 pub fn a_reference_is_refused<F: Fixture>(fixture: &F) {
     let memory = holding(fixture, 0..1);
     let reference = MediaReference { sha256: Sha256([7; 32]), size: 30_000, picture: None };

@@ -206,7 +206,7 @@ impl Model {
         self.slots.get(name).map(Slot::version)
     }
 
-    /// Returns the errors of which the append must return one; none if it must succeed.
+    /// Returns the errors of which the append must return one; empty if it must succeed.
     fn conflicts(&self, append: &Append) -> Vec<ErrorKind> {
         let position = append.expected.filter(|expected| *expected != self.end);
         let position = position.map(|expected| ErrorKind::Conflict { expected, actual: self.end });
@@ -252,7 +252,7 @@ impl Model {
         Ok(())
     }
 
-    /// Compares what a read returned with what it is to return.
+    /// Compares what a read returned with what it should return.
     fn compare(&self, seen: &Snapshot, read: &Read) -> Tested {
         let before = read.before.unwrap_or(u64::MAX);
         let older = self.records.iter().filter(|(position, _)| *position < before);
@@ -289,7 +289,7 @@ impl Model {
     }
 }
 
-/// Tests what an operation returned; hands the error on if it failed.
+/// Tests what an operation returned; passes the error on if it failed.
 fn succeeded<T>(result: Result<T>, test: impl FnOnce(T) -> Tested) -> Tested<Option<Error>> {
     match result {
         Ok(returned) => test(returned).map(|()| None),

@@ -23,7 +23,7 @@ fn info(store: &dyn ChatMemoryStore, id: &str) -> Option<Info> {
     store.info(&id.into()).expect("information should come")
 }
 
-/// Asserts that a conversation exists, and begins and ends there.
+/// Asserts that a conversation exists, and begins and ends at these positions.
 #[track_caller]
 fn stands(store: &dyn ChatMemoryStore, id: &str, at: Range<u64>) {
     let told = info(store, id).expect("the conversation should exist");

@@ -90,7 +90,7 @@ pub(super) fn hostile_texts() -> Vec<String> {
     HOSTILE_TEXTS.iter().copied().map(str::to_owned).chain([long]).collect()
 }
 
-/// Does the work in so many threads, each with its own handle of the conversation and its number:
+/// Does the work in this many threads, each with its own handle of the conversation and its number:
 /// all begin at the same moment. Returns what each returned.
 pub(super) fn at_once<F: Fixture, T: Send>(
     fixture: &F,
@@ -111,8 +111,7 @@ pub(super) fn at_once<F: Fixture, T: Send>(
     })
 }
 
-/// Calls `write` with ascending numbers for as long as others read: a thread for each number of
-/// records.
+/// Calls `write` with ascending numbers while others read: one thread for each number of records.
 pub(super) fn while_one_writes<F: Fixture>(
     fixture: &F,
     write: impl Fn(&dyn ChatMemory, u64) + Sync,
@@ -158,7 +157,7 @@ pub(super) fn removing(name: &str) -> Append {
     Append::default().remove_slot(name, Any)
 }
 
-/// Returns the conversation of the test with the records of this range: those before were evicted.
+/// Returns the conversation of the test with the records of this range; those before are evicted.
 pub(super) fn holding<F: Fixture>(fixture: &F, range: Range<u64>) -> Memory {
     let memory = fixture.memory(ID);
     memory.says(0..range.end);
@@ -315,7 +314,7 @@ pub(super) trait Scene: ChatMemory {
         self
     }
 
-    /// Asserts that these messages stand at these positions.
+    /// Asserts that these messages are at these positions.
     #[track_caller]
     fn has_at(&self, at: Range<u64>, messages: &[Message]) {
         let found = self.read(Some(at.end), messages.len()).expect("a read should succeed").records;
@@ -326,7 +325,7 @@ pub(super) trait Scene: ChatMemory {
 
 impl<M: ChatMemory + ?Sized> Scene for M {}
 
-/// Asserts that an append is as it was before, but for its messages.
+/// Asserts that an append is unchanged except for its messages.
 #[track_caller]
 fn keeps_the_rest(append: &Append, before: &Append) {
     assert_eq!((&append.id, &append.slots), (&before.id, &before.slots));
@@ -363,7 +362,7 @@ pub(super) fn times(records: &Records) -> Vec<SystemTime> {
     records.iter().map(|record| record.appended_at()).collect()
 }
 
-/// Returns the time so many milliseconds after 1970.
+/// Returns the time this many milliseconds after 1970.
 pub(super) fn ms(millis: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_millis(millis)
 }
@@ -415,7 +414,7 @@ pub(super) fn paged<T: PartialEq>(n: usize, mut page: impl FnMut(Option<&T>) -> 
     }
 }
 
-/// Returns the time after what was appended and before what will be, by the clock of the backend.
+/// Returns the time after what was appended and before what will be, by the backend's clock.
 pub(super) fn later<F: Fixture>() -> SystemTime {
     thread::sleep(F::CLOCK_SKEW);
     let now = SystemTime::now();

@@ -92,7 +92,7 @@ pub fn eight_writers_in_2_processes_lose_nothing<F: SharedFixture>(fixture: &F, 
     println!("{}: {total} batches by 8 writers in 2 processes", F::BACKEND);
 }
 
-/// The writes of each of the processes.
+/// Writes as each of the processes does.
 pub(super) fn write<F: SharedFixture>(fixture: &F) {
     let seconds = std::env::var("MEMORY_PROMPT_SECONDS").map_or(1, |it| it.parse().unwrap());
     let end = Instant::now() + Duration::from_secs(seconds);

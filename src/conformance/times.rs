@@ -22,7 +22,7 @@ pub fn each_message_keeps_the_time_that_it_brings<F: Fixture>(fixture: &F) {
     }
 }
 
-/// A system message needs a time too, though it is not stored.
+/// A system message also needs a time, though it is not stored.
 pub fn the_time_of_a_system_message_is_passed_over<F: Fixture>(fixture: &F) {
     let memory = fixture.memory(ID);
     let batch = [numbered(0), Message::system("Be brief."), numbered(1)];

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::record::Incarnation;
 
 /// An action of a chat page, as the browser sends it:
-/// [`Conversation::act`](super::Conversation::act) does it.
+/// [`Conversation::act`](super::Conversation::act) carries it out.
 ///
 /// ```
 /// use memory_prompt::conversation::Action;
@@ -19,17 +19,16 @@ use crate::record::Incarnation;
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Action {
-    /// To ask this.
+    /// Asks this.
     Say(String),
-    /// To ask this in the place of the message at this position, with the pictures and files of
-    /// that one.
+    /// Asks this instead of the message at this position, with its pictures and files.
     Edit(u64, String),
-    /// To answer the newest question anew.
+    /// Regenerates the answer to the newest question.
     Regenerate,
-    /// To show another variant: one of those that a page [names](crate::history::Entry::branches).
+    /// Shows another variant: one of those that a page [names](crate::history::Entry::branches).
     Switch(Incarnation),
-    /// To take the newest turn or change back.
+    /// Undoes the newest turn or change.
     Undo,
-    /// To do again what was taken back last.
+    /// Redoes what was undone last.
     Redo,
 }

@@ -16,7 +16,7 @@ use super::observe::Span;
 use super::tools::{self, Outcome, panicked, timed_out};
 use super::{Approval, Conversation};
 use crate::error::Result;
-use crate::memory::{AsyncChatMemory, BoxFuture, Limits};
+use crate::memory::{AsyncChatMemory, BoxFuture};
 use crate::memory_prompt::MemoryPrompt;
 use crate::message::Content;
 use crate::tool::Tool;
@@ -35,10 +35,6 @@ impl MemoryKind for dyn AsyncChatMemory + '_ {
 
     fn come<T: Send + 'static>(value: T) -> BoxFuture<'static, T> {
         Box::pin(ready(value))
-    }
-
-    fn limits(memory: &Self) -> Limits {
-        memory.limits()
     }
 }
 
@@ -110,9 +106,9 @@ impl Conversation<dyn AsyncChatMemory> {
     }
 
     /// Lets a call that took too long go on, as a task of the executor. When its result comes, even
-    /// after the conversation was dropped, it is appended behind the turn, and later prompts show
-    /// it in place of the stand-in. While 32 such calls go on, no other call is run, and the model
-    /// reads that. The result of a task that is dropped before its end is lost, and so is one that
+    /// after the conversation was dropped, it is appended after the turn, and later prompts show it
+    /// instead of the stand-in. While 32 such calls go on, no other call is run, and the model
+    /// reads that. The result of a task that is dropped before its end is lost. So is one that
     /// comes while its turn waits for a person, if the conversation was dropped.
     ///
     /// ```
@@ -161,18 +157,14 @@ impl Conversation<dyn AsyncChatMemory> {
     /// the number of results that are not stored by then, as `finish` of a conversation over a
     /// blocking memory does.
     pub async fn finish(&self, timeout: Duration) -> usize {
-        let mut time = self.settings.sleep.as_ref().map(|sleep| sleep(timeout));
-        poll_fn(|context| match (self.late.poll_ended(context), &mut time) {
-            (Poll::Pending, Some(time)) => time.as_mut().poll(context),
-            (ended, _) => ended,
-        })
-        .await;
+        let time = self.settings.sleep.as_ref().map(|sleep| sleep(timeout));
+        self.late.wait_async(time).await;
         self.late.settle(true).await;
         self.late.count()
     }
 
-    /// Asks this function about each call that [needs approval](Tool::needing_approval), in place
-    /// of [`approve_by`](Self::approve_by).
+    /// Asks this function about each call that [needs approval](Tool::needing_approval), instead of
+    /// [`approve_by`](Self::approve_by).
     #[must_use]
     pub fn approve_by_async<A>(
         mut self,
@@ -257,7 +249,8 @@ impl Conversation<dyn AsyncChatMemory> {
                     let runs = RunsOn { late: Arc::clone(&self.late), comes: Arc::default() };
                     self.late.add(turn, self.prompt.memory(), (call, &runs.comes, span));
                     spawn(Box::pin(async move {
-                        runs.comes.end(running.await);
+                        let outcome = running.await;
+                        runs.comes.change(|it| *it = Some(outcome));
                         runs.late.tell();
                         runs.late.settle(false).await;
                     }));
@@ -276,7 +269,7 @@ struct RunsOn {
 
 impl Drop for RunsOn {
     fn drop(&mut self) {
-        if self.comes.outcome.lock().is_none() {
+        if self.comes.lock().is_none() {
             self.late.give_up(&self.comes);
         }
     }

@@ -22,8 +22,8 @@ impl Conversation {
         Self::over(prompt, Arc::new(model), provider, name)
     }
 
-    /// Lets the model call this tool; `run` gets the whole call. Its id is a good idempotency key
-    /// for a request that must not be made twice.
+    /// Lets the model call this tool; `run` gets the whole call. Its [key](Call::key) is for a
+    /// request that must not be made twice.
     #[must_use]
     pub fn tool_call<R: Into<Content>>(
         self,
@@ -36,8 +36,8 @@ impl Conversation {
     /// Limits the time of each call; by default there is no limit.
     ///
     /// A closure can't be stopped, so it goes on, on its thread. The model reads that its outcome
-    /// is unknown. When its result comes, it is appended behind the turn, and later prompts show it
-    /// in place of the stand-in. While 32 such calls go on, no other call is run, and the model
+    /// is unknown. When its result comes, it is appended after the turn, and later prompts show it
+    /// instead of the stand-in. While 32 such calls go on, no other call is run, and the model
     /// reads that.
     ///
     /// A result that comes after the process has ended is lost, and the memory keeps its outcome as
@@ -51,8 +51,8 @@ impl Conversation {
     /// Waits up to this long for the tools that [took too long](Self::call_timeout) and go on.
     /// Returns the number of results that are not stored by then: of tools that still go on; of
     /// turns that still run, are parked, could not be stored or may be run again; and those that
-    /// the memory refuses. It should be the last call before a process ends; it gives none of these
-    /// results up.
+    /// the memory refuses. Make it the last call before a process ends; it gives up none of these
+    /// results.
     ///
     /// If more than 256 results wait for their turns, or for a memory that refuses them, one of the
     /// oldest is lost. A result that the memory refuses for good is lost too, and in async code
@@ -121,7 +121,7 @@ impl Conversation {
         let why = timed_out(timeout.unwrap_or_default());
         let told = turn.outcome_unknown(running.call.id(), &why);
         let Running { call, comes, span, .. } = running;
-        span.timed_out();
+        span.failed("timeout");
         self.late.add(turn, self.prompt.memory(), (call, &comes, span));
         told
     }

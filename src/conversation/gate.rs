@@ -1,24 +1,20 @@
 //! A fair lock for any executor: it admits one turn at a time.
 
 use std::collections::VecDeque;
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::Poll;
 
-use parking_lot::Mutex;
+use super::watched::Watched;
 
 /// Admits one future at a time, in the order of arrival. It has the places of those that wait or
 /// are inside; the first one is inside.
 #[derive(Debug, Default)]
-pub struct Gate(Mutex<VecDeque<Place>>);
-
-/// How a future that waits is woken, once it was polled.
-type Place = Arc<Mutex<Option<Waker>>>;
+pub struct Gate(Watched<VecDeque<Arc<()>>>);
 
 /// A place in the line; dropping it leaves the line.
 pub(super) struct QueueTicket<'a> {
     gate: &'a Gate,
-    own: Place,
+    own: Arc<()>,
 }
 
 impl Gate {
@@ -31,20 +27,13 @@ impl Gate {
     /// Waits until it is the first in the line.
     pub(super) async fn lock(&self) -> QueueTicket<'_> {
         let ticket = self.line_up(&mut self.0.lock());
-        poll_fn(|context| {
-            let line = self.0.lock();
-            if line.front().is_none_or(|first| Arc::ptr_eq(first, &ticket.own)) {
-                return Poll::Ready(());
-            }
-            *ticket.own.lock() = Some(context.waker().clone());
-            Poll::Pending
-        })
-        .await;
+        let waits = || self.0.lock().front().is_some_and(|it| !Arc::ptr_eq(it, &ticket.own));
+        self.0.watch(|_| if waits() { Poll::Pending } else { Poll::Ready(()) }).await;
         ticket
     }
 
-    fn line_up(&self, line: &mut VecDeque<Place>) -> QueueTicket<'_> {
-        let own = Place::default();
+    fn line_up(&self, line: &mut VecDeque<Arc<()>>) -> QueueTicket<'_> {
+        let own = Arc::default();
         line.push_back(Arc::clone(&own));
         QueueTicket { gate: self, own }
     }
@@ -52,13 +41,6 @@ impl Gate {
 
 impl Drop for QueueTicket<'_> {
     fn drop(&mut self) {
-        let first = {
-            let mut line = self.gate.0.lock();
-            line.retain(|it| !Arc::ptr_eq(it, &self.own));
-            line.front().and_then(|first| first.lock().take())
-        };
-        if let Some(first) = first {
-            first.wake();
-        }
+        self.gate.0.change(|line| line.retain(|it| !Arc::ptr_eq(it, &self.own)));
     }
 }

@@ -1,7 +1,7 @@
 //! The two kinds of conversations: over blocking memories and over async ones.
 
 use super::model::Model;
-use crate::memory::{ChatMemory, Limits};
+use crate::memory::ChatMemory;
 
 /// The kind of a conversation: over a blocking memory or over an async one. There are no others.
 pub trait MemoryKind: sealed::Sealed {
@@ -18,10 +18,6 @@ pub trait MemoryKind: sealed::Sealed {
     /// Returns a value that is ready.
     #[doc(hidden)]
     fn come<T: Send + 'static>(value: T) -> Self::Coming<T>;
-
-    /// Returns the limits of the memory.
-    #[doc(hidden)]
-    fn limits(memory: &Self) -> Limits;
 }
 
 mod sealed {
@@ -38,9 +34,5 @@ impl MemoryKind for dyn ChatMemory + '_ {
 
     fn come<T: Send + 'static>(value: T) -> T {
         value
-    }
-
-    fn limits(memory: &Self) -> Limits {
-        memory.limits()
     }
 }

@@ -7,37 +7,27 @@
 use std::mem::take;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::task::Waker;
 #[cfg(feature = "async")]
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
-
+use super::Steers;
 use super::kind::MemoryKind;
 use super::observe::Span;
 use super::tools::Outcome;
+use super::watched::Watched;
 use crate::error::{ErrorKind, Result};
+#[cfg(feature = "async")]
+use crate::memory::BoxFuture;
 use crate::memory::{ChatMemory, Read};
 use crate::message::Message;
 use crate::record::Incarnation;
 use crate::turn::{
-    Call, Done, Ended, Lacks, LateCall, Stored, ToolError, Turn, excess, too_large, turns_in,
+    Call, Done, Ended, Lacks, LateCall, Stored, ToolError, Turn, excess, not_stored, turns_in,
 };
 
 /// The outcome of a tool that runs, once it is there.
-#[derive(Default)]
-pub(super) struct Pending {
-    pub(super) outcome: Mutex<Option<Outcome>>,
-    pub(super) changed: Condvar,
-}
-
-impl Pending {
-    pub(super) fn end(&self, outcome: Outcome) {
-        *self.outcome.lock() = Some(outcome);
-        self.changed.notify_all();
-    }
-}
+pub(super) type Pending = Watched<Option<Outcome>>;
 
 struct Overdue<M: ?Sized> {
     call: LateCall,
@@ -62,7 +52,6 @@ struct List<M: ?Sized> {
     running: Vec<Weak<Runs>>,
     /// The number of results lost since the last `finish`.
     lost: usize,
-    wakers: Vec<Waker>,
 }
 
 impl<M: ?Sized> List<M> {
@@ -73,7 +62,7 @@ impl<M: ?Sized> List<M> {
 
     /// The number of tools that run on.
     fn alive(&mut self) -> usize {
-        self.alive.retain(|it| it.outcome.lock().is_none());
+        self.alive.retain(|it| it.lock().is_none());
         self.alive.len()
     }
 
@@ -91,8 +80,7 @@ impl<M: ?Sized> Drop for List<M> {
 
 /// The calls that took too long, of turns that are not stored yet or whose tools run on.
 pub(super) struct Late<M: ?Sized + MemoryKind> {
-    list: Mutex<List<M>>,
-    changed: Condvar,
+    list: Watched<List<M>>,
     /// Held while the place of results is looked for.
     settling: M::Gate,
 }
@@ -109,28 +97,34 @@ const MOST_RUNNING: usize = 32;
 const LOST: &str = "a late result is lost: too many wait, the memory refuses it, its task was \
                     dropped, or the conversation was";
 
-/// A turn that runs: its late results wait until this is dropped.
+/// A turn that runs: its late results wait until it has ended or this is dropped.
 pub(super) struct Runs {
     life: String,
     /// True if its owner keeps the turn and may run it again.
     is_kept: bool,
+    /// The messages that the user adds to it.
+    pub(super) steers: Steers,
 }
 
 impl<M: ?Sized + MemoryKind> Late<M> {
     /// Marks this turn as running; `is_kept` says whether its owner keeps it and may run it again.
     pub(super) fn runs(&self, turn: &Turn, is_kept: bool) -> Arc<Runs> {
-        let runs = Arc::new(Runs { life: turn.life().to_owned(), is_kept });
+        let (life, steers) = (turn.life().to_owned(), Steers::of(turn));
+        let runs = Arc::new(Runs { life, is_kept, steers });
         let mut list = self.list.lock();
         list.running.retain(|it| it.strong_count() > 0);
         list.running.push(Arc::downgrade(&runs));
         runs
     }
 
+    /// Returns the turns that run, the newest last.
+    pub(super) fn running(&self) -> Vec<Arc<Runs>> {
+        self.list.lock().running.iter().filter_map(Weak::upgrade).collect()
+    }
+
     /// Wakes the waiters: a tool has ended, or a result is settled.
     pub(super) fn tell(&self) {
-        let wakers = take(&mut self.list.lock().wakers);
-        self.changed.notify_all();
-        wakers.into_iter().for_each(Waker::wake);
+        self.list.tell();
     }
 
     /// Adds a call of this turn whose time is up.
@@ -240,23 +234,22 @@ impl<M: ?Sized + MemoryKind> Late<M> {
 
     /// Waits up to this long, or until nothing more can come.
     pub(super) fn wait(&self, timeout: Duration) {
-        self.changed.wait_while_for(&mut self.list.lock(), List::goes_on, timeout);
+        drop(self.list.wait(timeout, List::goes_on));
     }
 
-    /// Waits until nothing more can come.
+    /// Waits until this time has passed, if it ever does, or until nothing more can come.
     #[cfg(feature = "async")]
-    pub(super) fn poll_ended(&self, context: &Context<'_>) -> Poll<()> {
-        let mut list = self.list.lock();
-        if !list.goes_on() {
-            return Poll::Ready(());
-        }
-        list.wakers.retain(|it| !it.will_wake(context.waker()));
-        list.wakers.push(context.waker().clone());
-        Poll::Pending
+    pub(super) async fn wait_async(&self, mut time: Option<BoxFuture<'static, ()>>) {
+        let watched = self.list.watch(|context| match &mut time {
+            _ if !self.list.lock().goes_on() => Poll::Ready(()),
+            Some(time) => time.as_mut().poll(context),
+            None => Poll::Pending,
+        });
+        watched.await;
     }
 }
 
-/// Takes one off the list, if it is still there.
+/// Takes a call off the list, if it is still there.
 fn taken<T>(all: &mut Vec<Arc<T>>, one: &Arc<T>) -> Vec<Arc<T>> {
     all.extract_if(.., |it| Arc::ptr_eq(it, one)).collect()
 }
@@ -270,10 +263,11 @@ macro_rules! over {
             /// whether the result is lost; `None` if it is to be tried again; an error if the
             /// memory does not answer.
             $($async)* fn settle(&self) -> Result<Option<bool>> {
-                if self.runs_again.load(Ordering::Relaxed) || self.is_unfinished()$($now)*? {
+                if self.is_unfinished()$($now)*? {
                     return Ok(None);
                 }
                 match self.appended()$($now)* {
+                    Ok(Lacks::Call) if self.runs_again.load(Ordering::Relaxed) => Ok(None),
                     Ok(Lacks::Call) => {
                         self.span.warn("a late result is not stored: its call is not in the memory");
                         Ok(Some(false))
@@ -314,15 +308,15 @@ macro_rules! over {
                     stored.add_page(&self.memory.read_with(&page)$($now)*?);
                 }
                 let lacks = stored.lacks(&self.call);
-                let came = || self.comes.outcome.lock().clone().map(|it| self.call.came(it));
+                let came = || self.comes.lock().clone().map(|it| self.call.came(it));
                 let result = self.call.message().or_else(came);
                 let (Lacks::Result, Some(result)) = (lacks, result) else { return Ok(lacks) };
                 let limits = self.memory.limits();
                 let result = match excess(&limits, [&result], 0) {
-                    Some(why) => self.call.came(Err(ToolError::new(too_large(&why)))),
+                    Some(why) => self.call.came(Err(ToolError::new(not_stored(&why)))),
                     None => result,
                 };
-                let mut append = stored.append(&self.call, [result], self.id.clone());
+                let mut append = stored.append(&self.call, result, self.id.clone());
                 if !limits.recognises_ids() {
                     (append.since, append.id) = (None, None);
                 }
@@ -343,7 +337,7 @@ macro_rules! over {
                 let mut failed: Vec<Arc<$over>> = Vec::new();
                 for overdue in all {
                     let Overdue { call, comes, memory, .. } = &*overdue;
-                    let runs_on = call.result.is_none() && comes.outcome.lock().is_none();
+                    let runs_on = call.result.is_none() && comes.lock().is_none();
                     let is_early = runs_on && !searches_all;
                     let is_silent = failed.iter().filter(|it| Arc::ptr_eq(it, memory)).count() > 1;
                     if is_early
@@ -363,7 +357,7 @@ macro_rules! over {
                         Err(_) => {
                             failed.push(Arc::clone(memory));
                             let mut list = self.list.lock();
-                            // Behind the others, which it does not hold up the next time.
+                            // After the others, which it does not hold up the next time.
                             let own = taken(&mut list.overdue, &overdue);
                             list.overdue.extend(own);
                         }
@@ -373,8 +367,8 @@ macro_rules! over {
             }
 
             /// Stores the late results of a turn that has ended like this.
-            pub(super) $($async)* fn end(&self, turn: &Turn, runs: Arc<Runs>, done: &Done) {
-                drop(runs);
+            pub(super) $($async)* fn end(&self, turn: &Turn, runs: &Runs, done: &Done) {
+                self.list.lock().running.retain(|it| !std::ptr::eq(it.as_ptr(), runs));
                 self.let_go(turn, done);
                 self.settle(false)$($now)*;
             }
@@ -388,9 +382,8 @@ over!(dyn crate::memory::AsyncChatMemory, [async], [.await]);
 
 impl<M: ?Sized + MemoryKind> Default for Late<M> {
     fn default() -> Self {
-        let (overdue, alive, running, wakers) = Default::default();
-        let list = Mutex::new(List { overdue, alive, running, lost: 0, wakers });
-        let (changed, settling) = (Condvar::new(), M::Gate::default());
-        Self { list, changed, settling }
+        let (overdue, alive, running) = Default::default();
+        let list = Watched::new(List { overdue, alive, running, lost: 0 });
+        Self { list, settling: M::Gate::default() }
     }
 }

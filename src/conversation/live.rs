@@ -2,22 +2,23 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::task::Waker;
 #[cfg(feature = "async")]
-use std::{future::poll_fn, task::Poll};
+use std::task::Poll;
+use std::time::Duration;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
+use super::watched::Watched;
 use crate::error::Result;
 use crate::memory::MemoryId;
 use crate::message::{Message, fnv1a_on};
 use crate::turn::{Done, Ended, Turn};
 use crate::wire::Event;
 
-/// The turns that run in this process. Any number of pages [follow](super::Conversation::follow)
-/// them: a page that was reloaded in the middle of an answer goes on after the last event that it
-/// has seen, and a second tab sees the same events.
+/// The turns that run in this process. Any number of pages can
+/// [follow](super::Conversation::follow) them: a page that was reloaded in the middle of an answer
+/// goes on after the last event that it has seen, and a second tab sees the same events.
 ///
 /// The events of a turn are kept until the turn is stored; from then on they are made from the
 /// stored messages. Clones share the turns.
@@ -61,7 +62,7 @@ pub struct Telling {
 pub struct Follower {
     log: Arc<Log>,
     next: usize,
-    /// The bytes of the next event that it has seen.
+    /// The bytes that it has already seen of the next event.
     seen: usize,
 }
 
@@ -73,9 +74,9 @@ pub struct Told {
     /// number of bytes of text up to the end of this event, and a hash of that text. After an
     /// `error` there is no text: the next answer of the turn is told from its beginning.
     pub id: String,
-    /// The name: `question` and `text`, each with a text (a `question` behind other events means
-    /// that the turn is told anew, from its beginning; it is empty where only the rest of a turn is
-    /// stored); and at the end either `done`, with how the turn [ended](Ended) and its usage (a
+    /// The name. `question` and `text` have a text each; a `question` after other events means that
+    /// the turn is told again from its beginning, and it is empty if only the rest of a turn is
+    /// stored. At the end comes either `done`, with how the turn [ended](Ended) and its usage (a
     /// stored turn shows only whether it was interrupted), or `error`, with the text of the error.
     pub name: &'static str,
     /// The content, as JSON.
@@ -96,8 +97,7 @@ impl fmt::Debug for Told {
 struct Log {
     of: MemoryId,
     turn: String,
-    state: Mutex<State>,
-    came: Condvar,
+    state: Watched<State>,
 }
 
 #[derive(Debug, Default)]
@@ -107,26 +107,16 @@ struct State {
     bytes: usize,
     hash: u64,
     is_over: bool,
-    wakers: Vec<Waker>,
 }
 
 impl Log {
     fn new(of: MemoryId, turn: &str) -> Self {
-        Self { of, turn: turn.to_owned(), state: Mutex::default(), came: Condvar::new() }
-    }
-
-    fn change(&self, change: impl FnOnce(&mut State)) {
-        let mut state = self.state.lock();
-        change(&mut state);
-        let wakers = std::mem::take(&mut state.wakers);
-        drop(state);
-        self.came.notify_all();
-        wakers.into_iter().for_each(Waker::wake);
+        Self { of, turn: turn.to_owned(), state: Watched::default() }
     }
 
     /// Adds an event that says this text.
     fn tell(&self, says: &str, name: &'static str, data: Value) {
-        self.change(|state| {
+        self.state.change(|state| {
             state.bytes += says.len();
             state.hash = fnv1a_on(state.hash, says.bytes());
             let id = self.id(state.bytes, state.hash);
@@ -149,16 +139,16 @@ impl Log {
         said.for_each(|it| self.tell_text(&it.text()));
     }
 
-    /// Tells the end of the turn. Its id is that of the text that is stored, even if another text
-    /// was told, and has a byte more: whoever has seen it has seen all. A turn that waits for a
-    /// person goes on after its text, under the same id.
+    /// Tells the end of the turn. Its id is that of the stored text, even if another text was told,
+    /// and counts one byte more: a follower with this id has seen everything. A turn that waits for
+    /// a person goes on after its text, under the same id.
     fn tell_done(&self, done: &Done, data: Value) {
         let (said, more) = (said(done), usize::from(done.ended != Ended::Parked));
         let id = self.id(said.len() + more, fnv1a_on(0, said.bytes()));
-        self.change(|state| state.told.push(Told { id, name: "done", data }));
+        self.state.change(|state| state.told.push(Told { id, name: "done", data }));
     }
 
-    /// Returns the id of an event at the end of so many bytes of text with this hash.
+    /// Returns the id of an event that ends after this many bytes of text, with this hash.
     fn id(&self, bytes: usize, hash: u64) -> String {
         format!("{}.{bytes}.{hash:x}", self.turn)
     }
@@ -168,13 +158,13 @@ impl Log {
     }
 
     /// Follows after the event of this id. `None` if the text up to there is not what is told here:
-    /// an earlier process told it, and nothing of it was stored.
+    /// an earlier process told it, and none of it was stored.
     fn behind(self: &Arc<Self>, last: &str) -> Option<Follower> {
         let state = self.state.lock();
         if let Some(place) = state.told.iter().position(|it| it.id == last) {
             return Some(self.follow(place + 1, 0));
         }
-        // Within a text that is told as one piece here.
+        // Within a text that is one event here.
         let (_, bytes) = place(last)?;
         let (mut seen, mut hash) = (bytes, 0);
         for (next, told) in state.told.iter().enumerate() {
@@ -218,7 +208,7 @@ impl Live {
             Some(last) => place(last)?.0,
             None => &turns().next_back()?.turn,
         };
-        // If a request comes twice, the first one is answered, and the second one is told `Busy`.
+        // If a request comes twice, the first one is answered, and the second one is `Busy`.
         let mut runs = turns().filter(|it| it.turn == turn);
         let behind = last.and_then(|last| runs.clone().find_map(|it| it.behind(last)));
         behind.or_else(|| runs.next().map(|it| it.follow(0, 0)))
@@ -265,9 +255,9 @@ impl Runs {
                 self.log.tell_done(done, json!({"ended": done.ended, "usage": done.usage}));
             }
             Err(error) => {
-                // Behind it begins whatever is said next under this id: by the same request, if
-                // that came before, or by its retry.
-                self.log.change(|state| (state.bytes, state.hash) = (0, 0));
+                // Afterwards this id belongs to whatever is said next under it: by the same
+                // request, if that came before, or by its retry.
+                self.log.state.change(|state| (state.bytes, state.hash) = (0, 0));
                 self.log.tell("", "error", error.to_string().into());
             }
         }
@@ -282,7 +272,7 @@ fn said(done: &Done) -> String {
 impl Drop for Runs {
     fn drop(&mut self) {
         self.live.0.lock().retain(|it| !Arc::ptr_eq(it, &self.log));
-        self.log.change(|state| state.is_over = true);
+        self.log.state.change(|state| state.is_over = true);
     }
 }
 
@@ -293,7 +283,7 @@ impl Follower {
         log.tell_all(&stored.messages);
         let ended = if stored.is_broken() { Ended::Interrupted } else { Ended::Answered };
         log.tell_done(stored, json!({ "ended": ended }));
-        log.change(|state| state.is_over = true);
+        log.state.change(|state| state.is_over = true);
         let follower = log.behind(last).unwrap_or_else(|| log.follow(0, 0));
         follower.wait(follower.next).map(|_| follower)
     }
@@ -317,7 +307,7 @@ impl Follower {
         Some(self.rest_of(told))
     }
 
-    /// Returns what it has not seen of its next event.
+    /// Returns the unseen part of its next event.
     fn rest_of(&mut self, mut told: Told) -> Told {
         if let Value::String(text) = &mut told.data {
             *text = text.get(std::mem::take(&mut self.seen)..).unwrap_or_default().to_owned();
@@ -327,24 +317,20 @@ impl Follower {
     }
 
     fn wait(&self, place: usize) -> Option<Told> {
-        let mut state = self.log.state.lock();
         let waits = |state: &mut State| state.told.len() <= place && !state.is_over;
-        self.log.came.wait_while(&mut state, waits);
-        state.told.get(place).cloned()
+        self.log.state.wait(Duration::MAX, waits).told.get(place).cloned()
     }
 
     #[cfg(feature = "async")]
     async fn wait_async(&self, place: usize) -> Option<Told> {
-        poll_fn(|context| {
-            let mut state = self.log.state.lock();
-            if state.told.len() > place || state.is_over {
-                return Poll::Ready(state.told.get(place).cloned());
+        let watched = self.log.state.watch(|_| {
+            let state = self.log.state.lock();
+            match state.told.get(place) {
+                None if !state.is_over => Poll::Pending,
+                told => Poll::Ready(told.cloned()),
             }
-            state.wakers.retain(|it| !it.will_wake(context.waker()));
-            state.wakers.push(context.waker().clone());
-            Poll::Pending
-        })
-        .await
+        });
+        watched.await
     }
 }
 

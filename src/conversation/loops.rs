@@ -4,16 +4,12 @@ use std::mem::take;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 
-#[cfg(feature = "async")]
-use super::asynchronous;
-#[cfg(feature = "async")]
-use super::gate::QueueTicket;
 use super::live::{Follower, Live, Telling, place};
 use super::model::{Asking, Heard};
 use super::observe::Span;
-use super::tools::{TOO_MANY, caught};
+use super::tools::caught;
 use super::{
     Action, Approval, Begin, Conversation, KeptTurn, Steers, WhenBusy, bury, busy_error, ended,
     is_dead, is_left_open, settled,
@@ -21,8 +17,9 @@ use super::{
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::{Branch, Page, Variant};
 use crate::memory::{ChatMemory, MemoryId};
+use crate::message::Content;
 use crate::record::Incarnation;
-use crate::turn::{Call, Decision, Done, NOT_RUN, Next, Turn, Unfinished, Waiting};
+use crate::turn::{Call, Decision, Done, Next, Turn, Unfinished, Waiting, excess, steering};
 use crate::wire::Event;
 
 /// The methods over a memory of one kind. Their code is written once: done at once over a blocking
@@ -30,7 +27,7 @@ use crate::wire::Event;
 macro_rules! over {
     (
         $over:ty, [$($async:tt)*], [$($now:tt)*], $next:ident, $life:lifetime, [$($long:tt)*],
-        $in_span:ident, [$($work:tt)*], $caught:path, $ticket:ty
+        $in_span:ident, [$($work:tt)*], $caught:path
     ) => {
         impl Conversation<$over> {
             /// Asks the model, runs the tools that it calls until it has answered, and stores the
@@ -94,10 +91,13 @@ macro_rules! over {
 
             /// Follows a turn of this conversation after the event of this id, whether it still
             /// runs here or is [stored](crate::MemoryPrompt::stored_turn). Without an id it follows
-            /// the newest running turn, from its beginning. If what was seen is not what the turn
-            /// says, as another process said it and died, it follows from the beginning too: that
-            /// is an event `question`. `None` if there is nothing to follow: all was seen, the turn
-            /// failed, or no turn runs.
+            /// the newest running turn from its beginning. If the turn says something else than
+            /// what was seen, because another process said that and died, it also follows from the
+            /// beginning: the first event is then a `question`. `None` if there is nothing to tell
+            /// now: everything was seen, the turn failed, or no turn runs. `None` also while the
+            /// turn runs in another process, waits for approval, or goes on after it: once it is
+            /// stored, the rest can be followed. So a page that has seen no end, or only that the
+            /// turn was [parked](crate::turn::Ended::Parked), asks again.
             ///
             /// # Errors
             ///
@@ -115,6 +115,34 @@ macro_rules! over {
                 Ok(stored.and_then(|it| Follower::of_stored(of, turn, last, &it)))
             }
 
+            /// Adds a message of the user to the running turn of this value, or to the newest one
+            /// if several run. A service that makes a value for each request keeps it while its
+            /// turn runs: another value over the same memory knows nothing of that turn.
+            ///
+            /// The model reads the message with the results of the calls that run, or instead of
+            /// ending the turn. If the turn ends in another way, the message is stored with it. The
+            /// message is dropped if the turn has no room for it any more, or if nothing of the
+            /// turn is stored.
+            ///
+            /// # Errors
+            ///
+            /// [`Invalid`](crate::ErrorKind::Invalid) if none runs (ask a question), and as
+            /// [`Turn::steer`].
+            pub fn steer(&self, content: impl Into<Content>) -> Result<()> {
+                let content = content.into();
+                let message = steering(content.clone())?;
+                if let Some(text) = excess(&self.prompt.memory().limits(), [&message], 0) {
+                    return Err(Error::invalid("steer", text));
+                }
+                for runs in self.late.running().iter().rev() {
+                    if let Some(open) = &mut *runs.steers.0.lock() {
+                        open.push(content);
+                        return Ok(());
+                    }
+                }
+                Err(Error::invalid("steer", "no turn runs"))
+            }
+
             /// Returns the calls of this conversation that wait for approval, in all its turns:
             /// show these to a person. The [inbox](crate::turn::Inbox) has those of many
             /// conversations.
@@ -126,9 +154,9 @@ macro_rules! over {
                 self.prompt.waiting()$($now)*
             }
 
-            /// Approves a call that waits, and goes on with its turn: from any process, at any
-            /// time, with the [`Waiting`] that the person was shown. If further calls of the turn
-            /// wait, it is [parked](crate::turn::Ended::Parked) again.
+            /// Approves a call that waits, and goes on with its turn. This works from any process
+            /// and at any time, with the [`Waiting`] that the person was shown. If further calls of
+            /// the turn wait, it is [parked](crate::turn::Ended::Parked) again.
             ///
             /// ```
             /// use memory_prompt::conversation::{Conversation, Scripted};
@@ -170,10 +198,9 @@ macro_rules! over {
                 self.answer(Begin::Decided(waiting, Decision::Refuse(why)), |_| {})$($now)*
             }
 
-            /// Answers the newest question anew, on a branch of its own: see
-            /// [`history`](crate::history). If that fails, or nothing is answered, the former
-            /// answer stays current. A page is to be drawn anew from the first of the
-            /// [positions](Done::positions) on.
+            /// Regenerates the answer to the newest question, on a branch of its own: see
+            /// [`history`](crate::history). If that fails, or there is no answer, the former answer
+            /// stays current. Redraw a page from the first of the [positions](Done::positions) on.
             ///
             /// To show the answer as it comes, [`stream`](Self::stream) the turn that
             /// `prompt().regenerate()` begins.
@@ -184,13 +211,12 @@ macro_rules! over {
             /// [waits](super::WhenBusy::Wait); as `regenerate` of
             /// [`MemoryPrompt`](crate::MemoryPrompt); and as [`say`](Self::say).
             pub $($async)* fn regenerate(&self) -> Result<Done> {
-                self.fail_while_a_turn_runs()?;
                 self.answer(Begin::Regenerate, |_| {})$($now)*
             }
 
-            /// Asks something else in the place of the message at this position, on a branch of its
-            /// own: see [`history`](crate::history). If that fails, or nothing is answered, what
-            /// was said before stays current. A page is to be drawn anew from the first of the
+            /// Asks something else instead of the message at this position, on a branch of its own:
+            /// see [`history`](crate::history). If that fails, or there is no answer, the former
+            /// message stays current. Redraw a page from the first of the
             /// [positions](Done::positions) on.
             ///
             /// To show the answer as it comes, [`stream`](Self::stream) the turn that
@@ -201,18 +227,17 @@ macro_rules! over {
             /// As [`regenerate`](Self::regenerate), and as `edit` of
             /// [`MemoryPrompt`](crate::MemoryPrompt).
             pub $($async)* fn edit(&self, position: u64, question: impl Into<Turn>) -> Result<Done> {
-                self.fail_while_a_turn_runs()?;
                 let question = Box::new(question.into());
                 self.answer(Begin::Edit(position, question), |_| {})$($now)*
             }
 
-            /// Does what a page asks for. An action that needs an answer returns the turn that
-            /// brings it: [stream](Self::stream) it, and [find it
+            /// Carries out an action of a page. An action that needs an answer returns the turn
+            /// that brings it: [stream](Self::stream) it, and [find it
             /// again](crate::MemoryPrompt::stored_turn) by its id. Every other action is done at
             /// once: redraw the page. All but [`Action::Say`] need a prompt with
-            /// [branches](crate::history). Of a conversation that
-            /// [waits](super::WhenBusy::Wait) another question may begin before that turn: it
-            /// stays on the branch that the turn leaves.
+            /// [branches](crate::history). If the conversation [waits](super::WhenBusy::Wait),
+            /// another question may begin before that turn: it stays on the branch that the turn
+            /// leaves.
             ///
             /// ```
             /// use memory_prompt::conversation::{Action, Conversation, Scripted};
@@ -245,8 +270,7 @@ macro_rules! over {
                 }
                 let mut _held = None; // of one that waits: the question is that of the turn before
                 if matches!(action, Action::Edit(..) | Action::Regenerate) {
-                    self.fail_while_a_turn_runs()?;
-                    _held = self.enter()$($now)*?;
+                    _held = self.enter(true)$($now)*?;
                 }
                 match action {
                     Action::Say(text) => return Ok(Some(text.into())),
@@ -262,7 +286,7 @@ macro_rules! over {
                 Ok(None)
             }
 
-            /// Takes the newest turn or change back: see
+            /// Undoes the newest turn or change: see
             /// [`BranchView::undo`](crate::history::BranchView::undo).
             ///
             /// # Errors
@@ -270,20 +294,18 @@ macro_rules! over {
             /// [`Busy`](crate::ErrorKind::Busy) while a turn runs, unless the conversation
             /// [waits](super::WhenBusy::Wait), here and below; and those of the view.
             pub $($async)* fn undo(&self) -> Result<Option<u64>> {
-                self.fail_while_a_turn_runs()?;
-                let _held = self.enter()$($now)*?;
+                let _held = self.enter(true)$($now)*?;
                 self.prompt.undo()$($now)*
             }
 
-            /// Does again what was taken back last: see
+            /// Redoes what was undone last: see
             /// [`BranchView::redo`](crate::history::BranchView::redo).
             ///
             /// # Errors
             ///
             /// As [`undo`](Self::undo).
             pub $($async)* fn redo(&self) -> Result<Option<u64>> {
-                self.fail_while_a_turn_runs()?;
-                let _held = self.enter()$($now)*?;
+                let _held = self.enter(true)$($now)*?;
                 self.prompt.redo()$($now)*
             }
 
@@ -294,12 +316,11 @@ macro_rules! over {
             ///
             /// As [`undo`](Self::undo).
             pub $($async)* fn switch(&self, to: impl Into<Incarnation> + Send) -> Result<Option<u64>> {
-                self.fail_while_a_turn_runs()?;
-                let _held = self.enter()$($now)*?;
+                let _held = self.enter(true)$($now)*?;
                 self.prompt.switch(to)$($now)*
             }
 
-            /// Returns what was said in the place of the message at this position.
+            /// Returns the variants of the message at this position.
             ///
             /// # Errors
             ///
@@ -368,7 +389,8 @@ macro_rules! over {
                 on_event: impl FnMut(Event) + Send $($long)*,
             ) -> Result<Done> {
                 self.settings.watch.turn().$in_span(Span::tell_turn, $($work)* {
-                    let _held = self.enter()$($now)*?;
+                    let changes = matches!(begin, Begin::Regenerate | Begin::Edit(..));
+                    let _held = self.enter(changes)$($now)*?;
                     let before = self.stops.count();
                     let is_decided = matches!(begin, Begin::Decided(..));
                     let turn = match begin {
@@ -379,21 +401,21 @@ macro_rules! over {
                     };
                     let mut lent = self.begin(turn, is_decided);
                     let runs = self.late.runs(&lent.turn, false);
-                    let steers = self.open_steers(&lent.turn);
                     let done = $caught($($work)* {
-                        self.drive(&mut lent.turn, &steers, before, on_event)$($now)*
+                        self.drive(&mut lent.turn, &runs.steers, before, on_event)$($now)*
                     });
                     match done$($now)* {
                         Ok(Ok(done)) => {
-                            self.late.end(&lent.turn, runs, &done)$($now)*;
+                            self.late.end(&lent.turn, &runs, &done)$($now)*;
                             lent.lent.clear();
                             Ok(done)
                         }
                         failed => {
                             let was_over = lent.turn.is_over();
-                            let next = lent.fail(&steers, is_decided).$next(&self.prompt)$($now)*;
+                            let failing = lent.fail(&runs.steers, is_decided);
+                            let next = failing.$next(&self.prompt)$($now)*;
                             if let Ok(Next::Done(done)) = &next {
-                                self.late.end(&lent.turn, runs, done)$($now)*;
+                                self.late.end(&lent.turn, &runs, done)$($now)*;
                             }
                             settled(failed)
                                 .or_else(|error| ended(was_over, &lent.turn, next, error))
@@ -421,19 +443,22 @@ macro_rules! over {
                 on_event: impl FnMut(Event) + Send $($long)*,
             ) -> Result<Done> {
                 self.settings.watch.turn().$in_span(Span::tell_turn, $($work)* {
-                    let _held = self.enter()$($now)*?;
+                    let _held = self.enter(false)$($now)*?;
                     let before = self.stops.count();
-                    turn.take_temporaries(&mut self.temporaries.lock());
-                    let (runs, steers) = (self.late.runs(turn, true), self.open_steers(turn));
-                    let kept = KeptTurn { turn, steers };
-                    let (turn, steers) = (&mut *kept.turn, &*kept.steers);
-                    let done =
-                        $caught($($work)* { self.drive(turn, steers, before, on_event)$($now)* });
+                    if turn.begins_in(self.prompt.memory().id()) {
+                        turn.add_temporaries(self.take_temporaries());
+                    }
+                    let runs = self.late.runs(turn, true);
+                    let kept = KeptTurn { turn, runs };
+                    let (turn, runs) = (&mut *kept.turn, &*kept.runs);
+                    let done = $caught($($work)* {
+                        self.drive(turn, &runs.steers, before, on_event)$($now)*
+                    });
                     let done = done$($now)*;
                     match &done {
                         Ok(Ok(done)) => self.late.end(turn, runs, done)$($now)*,
                         failed => {
-                            // If its conversation is gone, nothing more of it can be stored.
+                            // If the conversation is gone, nothing more of the turn can be stored.
                             let why = match failed { Ok(Err(it)) => Some(it.kind()), _ => None };
                             let may_go_on = why != Some(ErrorKind::Forgotten);
                             self.late.fail(turn, self.prompt.memory(), may_go_on);
@@ -443,10 +468,13 @@ macro_rules! over {
                 })$($now)*
             }
 
-            $($async)* fn enter(&self) -> Result<Option<$ticket>> {
+            /// Waits until it may begin, or fails, as the conversation is set. What is current
+            /// changes only while no turn runs.
+            $($async)* fn enter(&self, changes: bool) -> Result<Option<impl Sized>> {
                 match self.settings.when_busy {
-                    WhenBusy::Proceed => Ok(None),
                     WhenBusy::Wait => Ok(Some(self.gate.lock()$($now)*)),
+                    _ if changes && !self.late.running().is_empty() => Err(busy_error()),
+                    WhenBusy::Proceed => Ok(None),
                     WhenBusy::Fail => self.gate.try_lock().map(Some).ok_or_else(busy_error),
                 }
             }
@@ -499,29 +527,19 @@ macro_rules! over {
                 calls: Vec<Call>,
                 before: u64,
             ) -> Result<()> {
-                let (mut running, is_parallel) = (Vec::new(), self.settings.is_parallel);
-                let jobs = self.to_run(turn, calls, before)?;
-                for (place, (call, handler)) in jobs.into_iter().enumerate() {
-                    if self.is_stopped(before) {
-                        turn.not_run(call.id(), NOT_RUN)?;
-                        continue;
-                    }
+                let (mut running, mut has_run) = (Vec::new(), false);
+                for call in calls {
+                    let Some(job) = self.to_run(turn, &call, before)? else { continue };
                     // Writes the result of the call before, and checks whether this call is still
                     // to be run.
-                    if place > 0
-                        && !is_parallel
-                        && !turn.$next(&self.prompt)$($now)*?.still_calls(call.id())
-                    {
+                    if has_run && !turn.$next(&self.prompt)$($now)*?.still_calls(call.id()) {
                         return Ok(());
                     }
-                    if self.late.is_full() {
-                        turn.not_run(call.id(), TOO_MANY)?;
-                        continue;
-                    }
                     turn.begin(&call)?;
-                    running.push(self.begin_call(call, handler));
-                    if !is_parallel {
+                    running.push(self.begin_call(call, job));
+                    if !self.settings.is_parallel {
                         self.await_calls(turn, take(&mut running))$($now)*?;
+                        has_run = true;
                     }
                 }
                 self.await_calls(turn, running)$($now)*
@@ -555,10 +573,10 @@ macro_rules! over {
 
 over!(
     dyn ChatMemory, [], [], next, '_, [],
-    run, [||], caught, MutexGuard<'_, ()>
+    run, [||], caught
 );
 #[cfg(feature = "async")]
 over!(
     dyn crate::memory::AsyncChatMemory, [async], [.await], next_async, 'static, [+ 'static],
-    run_async, [async], asynchronous::caught, QueueTicket<'_>
+    run_async, [async], super::asynchronous::caught
 );

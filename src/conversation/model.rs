@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::stops::Stops;
+use super::stops::Stopper;
 #[cfg(feature = "async")]
 use crate::memory::BoxFuture;
 use crate::message::{AiMessage, Message};
@@ -123,12 +123,12 @@ impl<M: AsyncModel + ?Sized> AsyncModel for Arc<M> {
 /// An [`Ask`] to a model, with a listener for its events.
 ///
 /// If you script a model for tests: the newest user message need not be the question. Temporaries
-/// stand after it, and the note about what other turns have begun is a user message before it.
+/// come after it, and the note about what other turns have begun is a user message before it.
 #[derive(Clone)]
 pub struct Asking<'a> {
     ask: Ask,
     heard: Arc<Mutex<Heard<'a>>>,
-    stops: Arc<Stops>,
+    stops: Stopper,
     before: u64,
 }
 
@@ -150,18 +150,18 @@ impl<'a> Asking<'a> {
     pub(super) fn new(
         ask: Ask,
         heard: &Arc<Mutex<Heard<'a>>>,
-        stops: &Arc<Stops>,
+        stops: &Stopper,
         before: u64,
     ) -> Self {
         let mut listener = heard.lock();
         (listener.said, listener.has_told) = (String::new(), false);
         drop(listener);
-        Self { ask, heard: Arc::clone(heard), stops: Arc::clone(stops), before }
+        Self { ask, heard: Arc::clone(heard), stops: stops.clone(), before }
     }
 
     /// Returns an ask without a listener, which is never stopped.
     pub(super) fn alone(ask: Ask) -> Self {
-        Self::new(ask, &Heard::by(|_| {}), &Arc::default(), 0)
+        Self::new(ask, &Heard::by(|_| {}), &Stopper(Arc::default()), 0)
     }
 
     /// Passes an event of the answer to the listener, to be shown.

@@ -171,7 +171,7 @@ mod told {
             }
         }
 
-        pub(super) fn failed(&self, kind: &str) {
+        pub(in super::super) fn failed(&self, kind: &str) {
             self.span.record("error.type", kind);
             self.span.record("otel.status_code", "ERROR");
         }
@@ -291,7 +291,7 @@ impl Span {
 
     pub(super) fn tell_outcome(&self, _: &Outcome) {}
 
-    fn failed(&self, _: &str) {}
+    pub(super) fn failed(&self, _: &str) {}
 
     pub(super) fn current() -> Self {
         Self {}
@@ -308,10 +308,6 @@ impl Span {
         let outcome = work();
         tell(self, &outcome);
         outcome
-    }
-
-    pub(super) fn timed_out(&self) {
-        self.failed("timeout");
     }
 }
 
@@ -334,7 +330,7 @@ impl Span {
     pub(super) fn tell_timed<E>(&self, outcome: &Result<Outcome, E>) {
         match outcome {
             Ok(outcome) => self.tell_outcome(outcome),
-            Err(_) => self.timed_out(),
+            Err(_) => self.failed("timeout"),
         }
     }
 }

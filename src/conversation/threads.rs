@@ -20,8 +20,8 @@ pub(super) struct Running {
 impl Running {
     /// Runs a call on this thread.
     pub(super) fn here(call: Call, handler: &Handler, span: Span) -> Self {
-        let comes = Arc::new(Pending::default());
-        comes.end(span.run(Span::tell_outcome, || run(|| handler(&call))));
+        let outcome = span.run(Span::tell_outcome, || run(|| handler(&call)));
+        let comes = Arc::new(Pending::new(Some(outcome)));
         Self { call, comes, since: Instant::now(), span }
     }
 
@@ -37,13 +37,14 @@ impl Running {
             let (call, span, comes) = (call.clone(), span.clone(), Arc::clone(&comes));
             move || {
                 let work = || span.run(Span::tell_outcome, || run(|| handler(&call)));
-                comes.end(run(work)); // a subscriber may panic too
+                let outcome = run(work); // a subscriber may panic too
+                comes.change(|it| *it = Some(outcome));
                 let _ = caught(|| late.settle(false)); // it is still in the list then
                 late.tell();
             }
         };
         if let Err(error) = thread::Builder::new().name("tool".to_owned()).spawn(job) {
-            comes.end(Err(error.into()));
+            comes.change(|it| *it = Some(Err(error.into())));
         }
         Self { call, comes, since: Instant::now(), span }
     }
@@ -51,8 +52,6 @@ impl Running {
     /// Waits for its outcome; `None` if the time is up.
     pub(super) fn wait(&self, timeout: Option<Duration>) -> Option<Outcome> {
         let left = timeout.unwrap_or(Duration::MAX).saturating_sub(self.since.elapsed());
-        let mut outcome = self.comes.outcome.lock();
-        self.comes.changed.wait_while_for(&mut outcome, |it| it.is_none(), left);
-        outcome.clone()
+        self.comes.wait(left, |outcome| outcome.is_none()).clone()
     }
 }

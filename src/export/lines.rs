@@ -14,10 +14,10 @@ use crate::memory::{Append, Expected, MemoryId};
 use crate::message::{Message, base64};
 use crate::record::{Slot, Snapshot, moment, rfc3339};
 
-/// The form of the lines: one that is newer is refused.
+/// The version of the lines: a newer one is refused.
 const VERSION: u32 = 1;
 
-/// What a line says: that of a later version may say something else of the conversation.
+/// What a line says. A later version may add things that change the meaning of the conversation.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Line<'a> {
@@ -51,7 +51,7 @@ enum Line<'a> {
         /// The number of the branch that it was made on.
         #[serde(skip_serializing_if = "Option::is_none")]
         parent: Option<usize>,
-        /// Its positions from that on where it parts.
+        /// The positions of its messages, from where it leaves that branch.
         own: Range<u64>,
         is_current: bool,
     },
@@ -133,21 +133,26 @@ impl Content {
     }
 }
 
-/// Reads a line of a conversation that was exported as [`JsonLines`](super::ExportAs::JsonLines):
-/// the append of what it holds, to a memory that holds what the lines before it say and no more.
+/// Reads a line that was exported as [`JsonLines`](super::ExportAs::JsonLines), as an append to a
+/// memory that holds exactly what the lines before it say.
 ///
-/// A message keeps its time and position: where the oldest ones were evicted,
+/// A message keeps its time and position: if the oldest ones were evicted,
 /// [`ChatMemoryStore::restore`](crate::ChatMemoryStore::restore) begins the conversation there. A
-/// line that tells of a branch is an append of nothing, for the slot of branches has a line too. So
-/// the lines of [all branches](super::Export::all_branches) go to the memory itself, of which a
-/// prompt with branches is made then. What lies between stores is moved better by
-/// [`copy_to`](crate::ChatMemoryStoreExt::copy_to), which keeps the life of the conversation: of
-/// one that is read in from lines, a turn that waits goes on behind all that was said.
+/// line about a branch is an append of nothing, since the slot of branches has a line too. So
+/// append the lines of [all branches](super::Export::all_branches) to the memory itself, and then
+/// make a prompt with branches of it. To move conversations between stores,
+/// [`copy_to`](crate::ChatMemoryStoreExt::copy_to) is better: it keeps the life of the
+/// conversation. After an import from lines, a turn that waits goes on after everything that was
+/// said.
+///
+/// Import only lines that nobody could change. A slot whose name begins with `turn:` says which
+/// calls of a turn a person has approved, and those run without another question: leave such
+/// [slots](Append::slots) out of other lines.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Codec`] for a line that is no such line, of a later version, or of a record that
-/// could not be read.
+/// [`ErrorKind::Codec`] if it is no such line, if it is of a later version, or if its record could
+/// not be read.
 pub fn read_line(line: &str) -> Result<Append> {
     let refused = |text: String| Error::new(ErrorKind::Codec, "import", text);
     let line: Line<'_> = serde_json::from_str(line)

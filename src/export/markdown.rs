@@ -1,5 +1,5 @@
-//! A conversation as Markdown: whatever was said stands in fences and code, so that nothing in it
-//! can pose as what stands beside it.
+//! A conversation as Markdown: whatever was said is in fences and code, so that nothing in it can
+//! pose as the text around it.
 
 use std::fmt::Write as _;
 
@@ -71,7 +71,7 @@ pub(super) fn page(page: &Snapshot, head: &Snapshot) -> Result<String> {
     Ok(text)
 }
 
-/// What waits, of any branch.
+/// What waits, on any branch.
 pub(super) fn end(head: &Snapshot) -> String {
     let mut text = String::new();
     for turn in turns_in(head) {
@@ -85,7 +85,7 @@ pub(super) fn end(head: &Snapshot) -> String {
 
 fn waiting(turn: &Unfinished, text: &mut String) {
     let _ = writeln!(text, "\n## The turn {} that has not ended", code(turn.id()));
-    for it in turn.messages() {
+    for it in turn.messages().iter().chain(turn.steers()) {
         *text += "\n### ";
         speaker(it, text);
         text.push('\n');
@@ -109,7 +109,6 @@ fn speaker(message: &Message, text: &mut String) {
     }
 }
 
-/// Writes what a message says.
 fn message(message: &Message, text: &mut String) {
     match message {
         Message::Ai(ai) => {
@@ -144,7 +143,7 @@ fn message(message: &Message, text: &mut String) {
     }
 }
 
-/// Writes each text of a content, and says what there is beside them.
+/// Writes each text of a content, and says what else there is.
 fn content<'a>(parts: impl IntoIterator<Item = &'a Part> + Clone, text: &mut String) {
     for part in parts.clone() {
         if let Part::Text(it) = part {

@@ -8,23 +8,20 @@ use serde::{Deserialize, Serialize};
 
 use super::spans::{FAR, Spans};
 use super::{Branch, Variant};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::message::Message;
-use crate::record::{Incarnation, Slot, SlotVersion, Snapshot};
+use crate::record::{Incarnation, Slot, SlotVersion, Snapshot, slot};
 
 /// The slot in which the branches of a conversation are kept.
 pub(super) const SLOT: &str = "prompt:branches";
 
-/// The form of the slot.
-const VERSION: u32 = 1;
-
-/// The most late results that are known to other branches.
+/// The most late results that are noted for other branches.
 const MOST_LATE: usize = 64;
 
 /// The most steps that can be undone, apart from turns.
 const MOST_STEPS: usize = 256;
 
-/// The most branches of which a new answer or an edit is told the calls.
+/// The most branches whose calls a new answer or an edit gets to see.
 const MOST_REPLACED: usize = 8;
 
 /// All branches of a conversation, and which one is current.
@@ -35,8 +32,8 @@ pub(super) struct Document {
     pub(super) lines: Vec<Line>,
     undo: Vec<LeftLine>,
     redo: Vec<LeftLine>,
-    /// Late results, by the tags of their calls, and where they lie: a branch that has the call
-    /// and not the result is shown it in the place of what stands in for it.
+    /// Late results, by the tags of their calls, and where they are: a branch that has the call but
+    /// not the result is shown it instead of its stand-in.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) late: Vec<(String, u64)>,
     /// The version of the slot that was read; none if there is no slot, and one branch.
@@ -47,27 +44,27 @@ pub(super) struct Document {
     pub(super) incarnation: Option<Incarnation>,
 }
 
-/// What a branch has of its own, behind what it shares with the one that it was made on.
+/// What belongs to a branch alone, after what it shares with the one that it was made on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Line {
-    /// The life of the conversation that it is; none for the first branch, which has that of the
-    /// conversation.
+    /// The life of the conversation that this branch is; `None` for the first branch, which has
+    /// that of the conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) id: Option<Incarnation>,
-    /// The line that it was made on: an earlier one.
+    /// The line that it was made on, which is an earlier one.
     pub(super) parent: usize,
-    /// The position on the parent where it was made.
+    /// The position on the parent at which it was made.
     pub(super) at: u64,
-    /// The number of messages behind that which it shares too, once it has messages of its own: the
-    /// question that is answered anew.
+    /// The number of further messages that it shares once it has messages of its own: the question
+    /// that is regenerated.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(super) keep: u64,
-    /// True if it was made for an answer that it has not got: until then it does not become the
+    /// True if it was made for an answer that has not come yet: until then it does not become the
     /// current one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) awaits: bool,
-    /// Where its own messages lie. The newest range of all lines ends [`FAR`] away: plain appends
-    /// go there.
+    /// Where its own messages are. The newest range of all lines ends at [`FAR`]: plain appends go
+    /// there.
     pub(super) ranges: Vec<(u64, u64)>,
 }
 
@@ -75,7 +72,7 @@ pub(super) struct Line {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct LeftLine {
     line: usize,
-    /// The position from which on turns have begun since; `None` where a turn was taken back.
+    /// The position from which turns have begun since; `None` if a turn was undone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     floor: Option<u64>,
 }
@@ -84,7 +81,7 @@ impl Document {
     /// The one branch of a conversation.
     pub(super) fn unbranched() -> Self {
         let line = Line { ranges: vec![(0, FAR)], ..Line::default() };
-        Self { version: VERSION, lines: vec![line], ..Self::default() }
+        Self { version: slot::VERSION, lines: vec![line], ..Self::default() }
     }
 
     /// Reads the slot.
@@ -96,20 +93,16 @@ impl Document {
     }
 
     fn read(slot: &Slot) -> Result<Self> {
-        let damaged = |what: &str| {
-            let text = format!("the slot {SLOT:?} {what}");
-            Error::new(ErrorKind::Codec, "branches", text)
-        };
-        let document: Self = serde_json::from_slice(slot.content())
-            .map_err(|error| damaged("holds no branches").with_source(error))?;
-        if document.version != VERSION {
-            return Err(damaged(&format!("is of the unknown form {}", document.version)));
+        let document = slot.read("branches", |it: &Self| it.version)?;
+        // If other positions are wrong, less is shown.
+        if document.is_sound() {
+            Ok(document)
+        } else {
+            Err(slot.damaged("branches", "holds no branches"))
         }
-        // Where other positions are wrong, less is shown.
-        if document.is_sound() { Ok(document) } else { Err(damaged("holds no branches")) }
     }
 
-    /// Returns whether all lines that it names are there, and no position is one that none has.
+    /// Returns whether all lines that it names exist, and all its positions are possible.
     fn is_sound(&self) -> bool {
         let is_made = |(number, line): (usize, &Line)| line.parent < number.max(1);
         let left = self.undo.iter().chain(&self.redo).map(|step| step.line);
@@ -124,9 +117,7 @@ impl Document {
 
     /// Writes the slot.
     pub(super) fn content(&self) -> Result<Vec<u8>> {
-        serde_json::to_vec(self).map_err(|error| {
-            Error::new(ErrorKind::Codec, "branches", "they can't be written").with_source(error)
-        })
+        slot::written("branches", self)
     }
 
     /// Returns the id of a branch.
@@ -134,18 +125,18 @@ impl Document {
         if line == 0 { self.incarnation } else { self.lines.get(line)?.id }
     }
 
-    /// Returns the line of this id; the first one for none.
+    /// Returns the line with this id; without an id the first one.
     pub(super) fn line(&self, id: Option<Incarnation>) -> Option<usize> {
         (0..self.lines.len()).find(|line| id.is_none() || self.id(*line) == id)
     }
 
-    /// Returns a line, the one that it was made on, and so on to the first.
+    /// Returns a line, its parent, and so on to the first.
     fn path(&self, line: usize) -> impl Iterator<Item = (usize, &Line)> {
         let at = |number: usize| Some((number, self.lines.get(number)?));
         iter::successors(at(line), move |(number, line)| at(line.parent).filter(|_| *number > 0))
     }
 
-    /// Returns where the messages of a line lie, in a conversation that ends there.
+    /// Returns where the messages of a line are, in a conversation that ends there.
     pub(super) fn spans(&self, line: usize, end: u64) -> Spans {
         let mut spans = Spans::default();
         let path: Vec<_> = self.path(line).collect();
@@ -162,21 +153,16 @@ impl Document {
         self.lines.len() - 1
     }
 
-    /// Returns the branch with its parent: the line that has something of its own right before.
+    /// Returns the branch with its parent: the nearest line before it that has something of its
+    /// own.
     fn made_on(&self, on: usize, fork: Line) -> Line {
         let is_owner = |(number, it): &(usize, &Line)| *number == 0 || fork.shares() > it.begins();
         let parent = self.path(on).find(is_owner).map_or(0, |(number, _)| number);
         Line { parent, ..fork }
     }
 
-    /// Returns whether messages can't be appended to this line without writing the slot.
-    pub(super) fn must_change(&self, line: usize) -> bool {
-        let is_open =
-            self.lines.get(line).is_some_and(|it| matches!(it.ranges.last(), Some((_, FAR))));
-        !is_open || line == self.current && !self.redo.is_empty()
-    }
-
-    /// Gives what is appended from now on to a line, in a conversation that ends there.
+    /// Assigns everything that is appended from now on to a line, in a conversation that ends
+    /// there. If that is already so and there is nothing to redo, nothing changes.
     pub(super) fn open(&mut self, line: usize, end: u64) {
         let open = self.lines.iter_mut().filter_map(|line| line.ranges.last_mut());
         open.for_each(|range| range.1 = range.1.min(end));
@@ -190,7 +176,7 @@ impl Document {
         }
     }
 
-    /// Makes this line the current one. Turns that begin at `floor` or behind it are new there.
+    /// Makes this line the current one. Turns that begin at `floor` or after it are new there.
     pub(super) fn make_current(&mut self, line: usize, floor: u64) {
         self.undo.push(LeftLine { line: self.current, floor: Some(floor) });
         let oldest = self.undo.len().saturating_sub(MOST_STEPS);
@@ -202,7 +188,7 @@ impl Document {
         }
     }
 
-    /// Notes the late results among messages that lie there.
+    /// Notes the late results among messages at these positions.
     pub(super) fn note_late<'a>(&mut self, messages: impl IntoIterator<Item = (u64, &'a Message)>) {
         let known = self.late.last().map_or(0, |(_, at)| at + 1);
         let messages = messages.into_iter().filter(|(at, _)| *at >= known);
@@ -213,19 +199,28 @@ impl Document {
         self.late.drain(..self.late.len().saturating_sub(MOST_LATE));
     }
 
-    /// Takes the newest step back: the newest turn, which begins with this question, or what was
-    /// done before it, if there is anything. Returns the branch that begins with it: one that has
-    /// this id, or one that was made by an earlier undo and on which nothing was said since.
-    pub(super) fn undo(&mut self, question: Option<u64>, id: Incarnation) -> Option<usize> {
+    /// Undoes the newest step: the newest turn, which begins with this question, or what was done
+    /// before it, if there is anything. Nothing is undone if the question of a turn that may have
+    /// begun since is evicted: the oldest message that is left is at `start`. Returns the branch
+    /// that begins with it: one that has this id, or one that was made by an earlier undo and on
+    /// which nothing was said since.
+    pub(super) fn undo(
+        &mut self,
+        question: Option<u64>,
+        start: u64,
+        id: Incarnation,
+    ) -> Option<usize> {
         let floor = self.undo.last().and_then(|step| step.floor).unwrap_or(0);
+        if question.is_none() && start > floor {
+            return None;
+        }
         let left = self.current;
         if let Some(at) = question.filter(|at| *at >= floor) {
             let made = self.made_on(left, Line { id: Some(id), at, ..Line::default() });
             let is_left = |line| self.undo.iter().chain(&self.redo).any(|step| step.line == line);
             let is_same = |it: &Line| Line { id: made.id, ..it.clone() } == made;
             let mut lines = self.lines.iter().enumerate();
-            let same = lines.find(|(number, it)| is_same(it) && !is_left(*number));
-            let same = same.map(|(number, _)| number);
+            let same = lines.position(|(number, it)| is_same(it) && !is_left(number));
             self.current = same.unwrap_or_else(|| self.fork(left, made));
             self.redo.push(LeftLine { line: left, floor: None });
             return Some(self.current);
@@ -237,13 +232,18 @@ impl Document {
         None
     }
 
-    /// Does what was undone last, if there is anything.
+    /// Redoes what was undone last, if there is anything.
     pub(super) fn redo(&mut self) {
         let Some(step) = self.redo.pop() else { return };
         if step.floor.is_some() {
             self.undo.push(LeftLine { line: self.current, floor: step.floor });
         }
         self.current = step.line;
+    }
+
+    /// Returns whether something was undone on this line, and nothing said since.
+    pub(super) fn may_redo(&self, line: usize) -> bool {
+        line == self.current && !self.redo.is_empty()
     }
 
     /// Returns the lines on which something was said, and the current one, oldest first.
@@ -267,8 +267,8 @@ impl Document {
         self.told(end).filter_map(branch).collect()
     }
 
-    /// Returns the newest branches that share so many messages with this one, which comes last, and
-    /// how many each has behind them: those with a question, a call and its result, or more.
+    /// Returns the newest branches that share this many messages with this one, which comes last,
+    /// and how many each has after them: those with a question, a call and its result, or more.
     pub(super) fn sharing(
         &self,
         line: usize,
@@ -289,9 +289,9 @@ impl Document {
     /// branch of a conversation that holds these, in the order in which they were said.
     pub(super) fn variants(&self, held: Range<u64>) -> impl Fn(u64) -> Vec<Variant> {
         let own = self.spans(self.current, held.end);
-        // Another branch has another message where it parts from the current one, and nowhere else.
-        let parted = self.told(held.end).filter(|(i, ..)| *i != self.current);
-        let parted = parted.filter_map(|(i, _, spans)| {
+        // Another branch has a different message at the point where it leaves the current one, and
+        // nowhere else.
+        let parted = self.told(held.end).filter_map(|(i, _, spans)| {
             let at = spans.common(&own);
             Some((spans.0.last()?.to(), at, spans.to_conversation(at)?, self.id(i)?))
         });
@@ -306,7 +306,7 @@ impl Document {
             let variant = |(record, branch, is_current)| {
                 (record, Variant { position, branch, record, is_current })
             };
-            // Of several branches that have the same message it is the one that comes last.
+            // If several branches have the same message, the last one counts.
             held.map(variant).collect::<BTreeMap<_, _>>().into_values().collect()
         }
     }
@@ -323,18 +323,18 @@ impl Line {
         self.shares() - self.kept()
     }
 
-    /// Returns the number of messages that are given to it and are stored already: those of the
-    /// question that it answers anew, before it has anything of its own.
+    /// Returns how many of the messages that it is given are stored already: those of the question
+    /// that it regenerates, while it has nothing of its own.
     pub(super) fn kept(&self) -> u64 {
         if self.ranges.is_empty() { self.keep } else { 0 }
     }
 
-    /// Returns where its own messages lie, in a conversation that ends there.
+    /// Returns where its own messages are, in a conversation that ends there.
     fn own(&self, end: u64) -> impl Iterator<Item = Range<u64>> {
         self.ranges.iter().map(move |(from, to)| *from..end.min(*to))
     }
 
-    /// Returns whether the first message of its own lies there.
+    /// Returns whether the first message of its own is there.
     pub(super) fn is_first(&self, position: u64) -> bool {
         self.ranges.first().is_some_and(|range| range.0 == position)
     }

@@ -13,7 +13,7 @@ use crate::message::Message;
 use crate::record::{Incarnation, Snapshot, millis, rfc3339};
 use crate::summary::{Summaries, Summary};
 
-/// Some messages of the current branch, as a page shows them: as JSON they are all that it needs.
+/// Some messages of the current branch, for a page. Its JSON is all that a page needs.
 ///
 /// ```
 /// use memory_prompt::conversation::{Conversation, Scripted};
@@ -29,21 +29,21 @@ use crate::summary::{Summaries, Summary};
 /// assert!(newest["at"].as_str().unwrap().ends_with('Z')); // a time as RFC 3339 has it
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Serialize)]
 #[non_exhaustive]
 pub struct Page {
     /// The messages, newest first.
     pub entries: Vec<Entry>,
-    /// The positions of all messages of the branch that the memory holds: where the last entry
-    /// stands at their start, there is no older page.
+    /// The positions of all messages of the branch that the memory holds: if the last entry is at
+    /// their start, there is no older page.
     pub positions: Range<u64>,
-    /// The branch: for [`BranchView::expecting`](super::BranchView::expecting), and none of a
-    /// memory that keeps no branches.
+    /// The branch, for [`BranchView::expecting`](super::BranchView::expecting); `None` if the
+    /// memory keeps no branches.
     pub branch: Option<Incarnation>,
     /// The system message of the branch.
     pub system: Option<Arc<Message>>,
-    /// The summary that holds, which a prompt [with summary](crate::MemoryPrompt::with_summary)
-    /// sends in place of what it covers.
+    /// The summary in effect, which a prompt [with summary](crate::MemoryPrompt::with_summary)
+    /// sends instead of what it covers.
     pub summary: Option<Summary>,
 }
 
@@ -58,19 +58,31 @@ pub struct Entry {
     pub at: SystemTime,
     /// The message.
     pub message: Message,
-    /// Which one of those that were said in its place it is: 1 is the oldest.
+    /// Its number among the variants at its position: 1 is the oldest.
     pub variant: usize,
-    /// How many there are.
+    /// The number of variants.
     pub variants: usize,
-    /// The branches to [switch](super::BranchView::switch) to, one for each of them, oldest first;
-    /// none where it never had another one.
+    /// The branches to [switch](super::BranchView::switch) to, one for each variant, oldest first;
+    /// empty if there was never another one.
     pub branches: Vec<Incarnation>,
     /// True if a summary covers it.
     pub is_covered: bool,
 }
 
+impl fmt::Debug for Page {
+    /// Shows what is on it, not what was said.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Page")
+            .field("entries", &self.entries)
+            .field("positions", &self.positions)
+            .field("branch", &self.branch)
+            .field("summary", &self.summary)
+            .finish_non_exhaustive()
+    }
+}
+
 impl fmt::Debug for Entry {
-    /// Says where it stands, not what was said.
+    /// Shows its place, not what was said.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Entry")
             .field("position", &self.position)
@@ -81,12 +93,11 @@ impl fmt::Debug for Entry {
     }
 }
 
-/// Writes a time as RFC 3339 has it, or `null` where it is not known.
+/// Writes a time in the form of RFC 3339, or `null` if it is not known.
 fn at_or_null<S: Serializer>(at: &SystemTime, to: S) -> Result<S::Ok, S::Error> {
     Some(millis(*at)).filter(|at| *at > 0).map(rfc3339).serialize(to)
 }
 
-/// Returns the page of what was read.
 pub(super) fn of_page(seen: &Snapshot, at: &Standing) -> Result<Page> {
     let summary = Summaries::of(seen)?.map(|it| it.current);
     let covers = summary.as_ref().map_or(0, |it| it.covers);

@@ -1,4 +1,4 @@
-//! A read of one branch: what is to be read of the conversation, and what that makes.
+//! A read of one branch: what must be read of the conversation, and what that yields.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,51 +10,52 @@ use crate::error::Result;
 use crate::memory::{Fork, On, Read};
 use crate::message::{Message, ToolMessage};
 use crate::pins;
-use crate::record::{Incarnation, Records, Slot, Snapshot, places};
+use crate::record::{Incarnation, Records, Replaced, Slot, Snapshot, places};
 use crate::summary;
 
 /// One branch in a conversation, as a read shows it.
 #[derive(Clone, Debug)]
 pub(super) struct Standing {
     pub(super) document: Arc<Document>,
-    /// Its line; of a branch in the making the one that it is made on.
+    /// Its line; for a branch that is being made, the one that it is made on.
     pub(super) line: usize,
-    /// The branch in the making, which is no line yet.
+    /// The branch that is being made, which has no line yet.
     pub(super) fork: Option<Line>,
-    /// Where its messages lie.
+    /// Where its messages are.
     pub(super) spans: Spans,
     /// The oldest position that the conversation with all branches holds.
     pub(super) start: u64,
     /// The end of the conversation with all branches.
     pub(super) end: u64,
-    /// The system message that was set on it, as it is kept.
+    /// The system message that was set on it, in its stored form.
     pub(super) system: Option<Slot>,
 }
 
 /// The slots that each branch has for itself.
 pub(crate) const OWN: [&str; 3] = [pins::SLOT, summary::SLOT, summary::EARLIER_SLOT];
 
-/// What the slots of all branches but the first begin with.
+/// The prefix of the slots of all branches but the first.
 pub(super) const PREFIX: &str = "branch:";
 
-/// Returns whether this slot is the view's, which does not list it and lets no others write it.
+/// Returns whether this slot belongs to the view, which does not list it and lets no others write
+/// it.
 pub(super) fn is_own(name: &str) -> bool {
     name == SLOT || name.starts_with(PREFIX)
 }
 
-/// Returns the name under which this slot of a branch is kept.
+/// Returns the name under which this slot of a branch is stored.
 pub(super) fn kept_as(name: &str, line: usize) -> String {
     if line > 0 && OWN.contains(&name) { format!("{PREFIX}{line}:{name}") } else { name.to_owned() }
 }
 
-/// Returns the name under which the system message of a branch is kept, which was set there.
+/// Returns the name under which the system message of a branch is stored, if it was set there.
 pub(super) fn system_of(line: usize) -> String {
     format!("{PREFIX}{line}:system")
 }
 
 impl Standing {
-    /// Returns where a branch stands in a conversation that ends there: the current one if none is
-    /// asked for, and in the place of one that is not there, by which whoever asks sees that it is
+    /// Returns the state of a branch in a conversation that ends there. If no branch is asked for,
+    /// or the branch does not exist, it is the current one; the caller sees by its id that it is
     /// another one.
     pub(super) fn new(document: Arc<Document>, asked: Option<On>, end: u64) -> Self {
         let (mut line, mut fork) = (asked.and_then(|on| document.line(on.id)), None);
@@ -75,12 +76,12 @@ impl Standing {
         self.fork.as_ref().map_or_else(|| self.document.id(self.line), |fork| fork.id)
     }
 
-    /// Returns true if the conversation has no other branch: all is as it is.
+    /// Returns true if the conversation has no other branch, so that nothing has to be converted.
     pub(super) fn is_alone(&self) -> bool {
         self.document.stored.is_none() && self.fork.is_none()
     }
 
-    /// Returns what is to be read of the conversation first.
+    /// Returns the first read of the conversation.
     pub(super) fn first_read(&self, read: &Read) -> Read {
         let own = read.slots.iter().map(|name| kept_as(name, self.line));
         let system = self.document.stored.map(|_| system_of(self.line));
@@ -91,7 +92,7 @@ impl Standing {
             first.positions.extend(self.late().map(|(_, at)| at));
         }
         first.references = read.references;
-        // What lies in the open range is read up to the end, of which nobody knows where it is.
+        // The open range is read up to the end, which is not known yet.
         match self.spans.clone().before(read.before.unwrap_or(FAR)).0.last() {
             Some(span) if span.to() < FAR => {
                 Read { n: read.n.min(places(span.len)), ..first.before(span.to()) }
@@ -101,8 +102,8 @@ impl Standing {
         }
     }
 
-    /// Returns the spans that are read of a conversation that begins there, newest first, and how:
-    /// the first read has shown the first of them.
+    /// Returns the spans to read of a conversation that begins there, newest first, and how to read
+    /// them: the first read has shown the first of them.
     pub(super) fn reads(&self, read: &Read, start: u64) -> Vec<(Span, Read)> {
         let (mut reads, mut wanted) = (Vec::new(), read.n);
         for span in self.spans.clone().before(read.before.unwrap_or(FAR)).0.into_iter().rev() {
@@ -117,7 +118,7 @@ impl Standing {
         reads
     }
 
-    /// Returns what is shown of the branch: by the first read, and by those of its spans, newest
+    /// Returns the snapshot of the branch, made from the first read and those of its spans, newest
     /// first.
     pub(super) fn shown(
         &self,
@@ -153,21 +154,20 @@ impl Standing {
             }
             shown = shown.with_picked(picked, lost);
         }
-        let mut all = [first].into_iter().chain(parts.iter().map(|(_, part)| part));
-        let is_late = read.references && !late.is_empty();
-        shown = shown.with_references(is_late || all.any(Snapshot::has_references));
         self.place_late(&mut shown, late);
-        Ok(shown)
+        let may_redo = self.fork.is_none() && self.document.may_redo(self.line);
+        let branches = || self.document.sharing(self.line, shown.end, self.end);
+        let undone = may_redo.then(|| Replaced { at: shown.end, branches: branches() });
+        Ok(shown.with_undone(undone))
     }
 
-    /// Returns the late results that lie on other branches.
+    /// Returns the late results that are on other branches.
     pub(super) fn late(&self) -> impl Iterator<Item = (&str, u64)> {
         let late = self.document.late.iter().map(|(tag, at)| (tag.as_str(), *at));
         late.filter(|(_, at)| self.spans.to_branch(*at).is_none())
     }
 
-    /// Puts the late results of other branches, of calls that this one has too, in the place of
-    /// what stands in for them.
+    /// Replaces stand-ins by the late results on other branches of calls that this branch has too.
     fn place_late(&self, shown: &mut Snapshot, records: &Records) {
         let found =
             self.late().filter_map(|(tag, at)| Some((tag, records.find(at)?.message().as_tool()?)));

@@ -1,13 +1,13 @@
-//! Where the messages of a branch lie in the conversation that holds all branches.
+//! Where the messages of a branch are in the conversation that holds all branches.
 
 use std::ops::Range;
 
 use crate::record::{Records, Unreadable};
 
-/// No conversation is that long: the end of one of which the end is not known yet.
+/// The end of a range whose end is not known yet: no conversation is that long.
 pub(super) const FAR: u64 = i64::MAX as u64;
 
-/// Positions of the conversation that stand side by side on a branch.
+/// Positions of the conversation that are next to each other on a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     /// The first position in the conversation.
@@ -23,23 +23,24 @@ pub(super) struct Span {
 pub(super) struct Spans(pub(super) Vec<Span>);
 
 impl Span {
-    /// Returns the position behind it in the conversation.
+    /// Returns the position after it in the conversation.
     pub(super) fn to(&self) -> u64 {
         self.from + self.len
     }
 
-    /// Returns the position on the branch of what stands at this one of the conversation.
+    /// Returns the position on the branch for this one of the conversation.
     fn on_branch(&self, position: u64) -> Option<u64> {
         (self.from..self.to()).contains(&position).then(|| position - self.from + self.at)
     }
 
-    /// Returns these records of the conversation as those of the branch, without what is not of it.
+    /// Converts these records of the conversation to those of the branch, without those of other
+    /// branches.
     pub(super) fn records(&self, records: &Records) -> Records {
         let own = records.clone().split(self.from).1.split(self.to()).0;
         own.moved(self.from, self.at)
     }
 
-    /// Returns the unreadable rows of the conversation as those of the branch.
+    /// Converts the unreadable rows of the conversation to those of the branch.
     pub(super) fn unreadable(&self, rows: &[Unreadable]) -> impl Iterator<Item = Unreadable> {
         let own = |row: &Unreadable| {
             let position = self.on_branch(row.position)?;
@@ -50,7 +51,7 @@ impl Span {
 }
 
 impl Spans {
-    /// Adds positions of the conversation behind all others.
+    /// Adds positions of the conversation after all others.
     pub(super) fn push(&mut self, positions: Range<u64>) {
         let len = positions.end.saturating_sub(positions.start);
         let (from, at) = (positions.start, self.len());
@@ -66,7 +67,7 @@ impl Spans {
         self.0.last().map_or(0, |span| span.at + span.len)
     }
 
-    /// Returns only what stands before this position of the branch.
+    /// Returns only what is before this position of the branch.
     pub(super) fn before(mut self, position: u64) -> Self {
         self.0.truncate(self.0.partition_point(|span| span.at < position));
         if let Some(last) = self.0.last_mut() {
@@ -75,19 +76,19 @@ impl Spans {
         self
     }
 
-    /// Returns the position in the conversation of what stands at this one of the branch.
+    /// Returns the position in the conversation for this one of the branch.
     pub(super) fn to_conversation(&self, position: u64) -> Option<u64> {
         let behind = self.0.partition_point(|span| span.at + span.len <= position);
         let span = self.0.get(behind)?;
         Some(span.from + position.checked_sub(span.at)?)
     }
 
-    /// Returns the position on the branch of what stands at this one of the conversation.
+    /// Returns the position on the branch for this one of the conversation.
     pub(super) fn to_branch(&self, position: u64) -> Option<u64> {
         self.0.iter().find_map(|span| span.on_branch(position))
     }
 
-    /// Returns how many messages of the branch stand before this position of the conversation.
+    /// Returns how many messages of the branch are before this position of the conversation.
     pub(super) fn count_before(&self, position: u64) -> u64 {
         let before = |span: &Span| position.saturating_sub(span.from).min(span.len);
         self.0.iter().map(before).sum()

@@ -13,25 +13,24 @@ use super::writing::{Change, FIRST, Writing, locate, newest_question, place_in, 
 use super::{Branch, Variant, WithinGroup};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{
-    Append, Appended, ChatMemory, Fork, LentBatch, Limits, MemoryId, On, Read, Replaced, share,
-    unsupported,
+    Append, Appended, ChatMemory, Fork, LentBatch, Limits, MemoryId, On, Read, share, unsupported,
 };
 #[cfg(feature = "async")]
 use crate::memory::{AsyncChatMemory, BoxFuture, append_and_read_by_the_larger_forms, share_async};
 use crate::message::{Message, Part};
 use crate::pins::around;
-use crate::record::{Incarnation, Slot, SlotVersion, Snapshot};
+use crate::record::{Incarnation, Replaced, Slot, SlotVersion, Snapshot};
 use crate::summary;
 
 /// The current branch of a conversation, as a memory of its own.
 ///
-/// Positions are those of the branch: they count from 0 and have no gaps, and what stands at one of
-/// them is another message on another branch. Each branch is a life of the conversation by itself:
-/// its snapshots have an [incarnation](Snapshot::incarnation) of their own, and what was begun on a
-/// branch, a turn or a summary, is stored there, whatever is current by then.
+/// Positions are those of the branch: they count from 0 and have no gaps, and the same position is
+/// another message on another branch. Each branch is a life of the conversation by itself: its
+/// snapshots have an [incarnation](Snapshot::incarnation) of their own. A turn or a summary that
+/// was begun on a branch is stored there, whichever branch is current by then.
 ///
 /// [`MemoryPrompt::with_branches`](crate::MemoryPrompt::with_branches) puts it around the memory of
-/// a prompt. By itself it is for those who show a branch without a prompt:
+/// a prompt. Use it directly to show a branch without a prompt:
 ///
 /// ```
 /// use std::sync::Arc;
@@ -50,26 +49,20 @@ use crate::summary;
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
 ///
-/// `evict` forgets what stands before the message of this position in the conversation, of all
-/// branches; `clear` clears all of them. The slot `prompt:branches` and those whose names begin
-/// with `branch:` are its own: it does not list them, and an append that writes one is
-/// [`ErrorKind::Invalid`]. Put a memory that evicts inside a view and not around it, since no
-/// branches can be made of a view that is inside another memory.
+/// `evict` forgets everything before the message of this position in the conversation, of all
+/// branches; `clear` clears all branches. The slot `prompt:branches` and those whose names begin
+/// with `branch:` belong to the view: it does not list them, and an append that writes one is
+/// [`ErrorKind::Invalid`]. Put a memory that evicts inside a view and not around it, since a view
+/// that is inside another memory can't make branches.
 #[derive(Debug)]
 pub struct BranchView<M: ?Sized = dyn ChatMemory> {
     memory: Arc<M>,
-    shared: Mutex<Shared>,
+    /// The branches as of the last read: the next read assumes them, and checks whether they still
+    /// hold.
+    known: Mutex<Arc<Document>>,
+    /// The branch that its user sees, if it is known.
+    expected: Mutex<Option<Incarnation>>,
     within: WithinGroup,
-}
-
-/// What a view knows.
-#[derive(Debug)]
-struct Shared {
-    /// The branches as they were read last: the next read begins with what it makes of them, and
-    /// looks whether it still holds.
-    known: Arc<Document>,
-    /// The branch that its user looks at, where that is said.
-    expected: Option<Incarnation>,
 }
 
 impl<M: ?Sized> BranchView<M> {
@@ -78,25 +71,27 @@ impl<M: ?Sized> BranchView<M> {
         &self.memory
     }
 
-    /// Sets what becomes of an edit in the middle of a tool group.
+    /// Sets the rule for an edit in the middle of a tool group.
     #[must_use]
     pub fn within_groups(mut self, within: WithinGroup) -> Self {
         self.within = within;
         self
     }
 
-    /// Expects that this branch is the current one, as its user saw it on a [page](Page::branch):
-    /// where another tab has left it for another one, whatever is read or changed here is an
-    /// [`ErrorKind::SlotConflict`], until the page is drawn anew. What is changed here is followed.
-    /// `None`, of a page that names no branch, expects nothing.
+    /// Expects that this branch is the current one, as its user saw it on a [page](Page::branch).
+    /// If another tab has switched to another one, every read or change here is an
+    /// [`ErrorKind::SlotConflict`], until the page is redrawn. Changes made here are followed. An
+    /// edit or a regeneration whose request comes again conflicts with its own success: look for
+    /// its [stored turn](crate::MemoryPrompt::stored_turn) first, over a view that expects nothing.
+    /// `None`, from a page that names no branch, expects nothing.
     #[must_use]
     pub fn expecting(self, branch: impl Into<Option<Incarnation>>) -> Self {
-        self.shared.lock().expected = branch.into();
+        *self.expected.lock() = branch.into();
         self
     }
 
-    /// Returns the state of the branch by the first read; `None` if the branches differ from those
-    /// that are known, so that it has to be read again.
+    /// Returns the state of the branch from the first read; `None` if the branches differ from
+    /// those that are known, so that it must be read again.
     fn standing_of(
         &self,
         known: &Standing,
@@ -107,15 +102,15 @@ impl<M: ?Sized> BranchView<M> {
         let version = (first.slot(SLOT).map(Slot::version), first.incarnation);
         if version != (document.stored, document.incarnation) {
             document = Arc::new(Document::of(first)?);
-            self.shared.lock().known = Arc::clone(&document);
+            *self.known.lock() = Arc::clone(&document);
         }
         let mut at = Standing::new(document, asked, first.end);
         let read = |it: &Standing| (it.document.stored, it.line, it.fork.is_some());
         if read(known) != read(&at) {
             return Ok(None);
         }
-        let expected = self.shared.lock().expected.filter(|_| asked.is_none());
-        if expected.is_some_and(|it| at.id().is_some_and(|id| id != it)) {
+        let expected = self.expected.lock().filter(|_| asked.is_none());
+        if expected.is_some_and(|it| at.id() != Some(it)) {
             let text = "the conversation is on another branch than the one that was seen";
             return Err(Error::new(ErrorKind::SlotConflict, "branches", text));
         }
@@ -124,45 +119,44 @@ impl<M: ?Sized> BranchView<M> {
         Ok(Some(at))
     }
 
-    /// Remembers the branches as this change left them, and returns the append with its positions
-    /// on the branch.
+    /// Remembers the branches after this change, and returns the append with its positions on the
+    /// branch.
     fn changed_by(&self, writing: Writing, mut appended: Appended, at: &Standing) -> Appended {
         if let Some(mut document) = writing.document {
             document.stored = appended.version;
-            let mut shared = self.shared.lock();
-            if shared.expected.is_some() && shared.expected == at.document.id(at.document.current) {
-                shared.expected = document.id(document.current);
+            let mut expected = self.expected.lock();
+            if expected.is_some() && *expected == at.document.id(at.document.current) {
+                *expected = document.id(document.current);
             }
-            shared.known = Arc::new(document);
+            drop(expected);
+            *self.known.lock() = Arc::new(document);
         }
         appended.positions = writing.positions;
         appended
     }
 }
 
-/// The number of newest messages among which late results are looked for before the first branch.
+/// The number of newest messages that are searched for late results before the first branch is
+/// made.
 const TAIL: usize = 256;
 
-/// How often a read or a change is tried again because another writer was faster.
+/// How often a read or a change is retried because another writer was faster.
 const TRIES: u32 = 4096;
 
 /// Refuses branches over a memory that can't keep them.
 fn check(limits: &Limits) -> Result<()> {
-    if !limits.has_slots() {
-        return Err(unsupported("branches", "slots", "append_with"));
+    if limits.has_slots() && limits.recognises_ids() {
+        return Ok(());
     }
-    if !limits.recognises_ids() {
-        return Err(unsupported("branches", "ids of appends", "append_with"));
-    }
-    Ok(())
+    Err(unsupported("branches", "slots and ids of appends", "append_with"))
 }
 
 fn others_change_all_the_time() -> Error {
     Error::new(ErrorKind::Storage, "branches", "others make and change branches all the time")
 }
 
-/// Returns a branch in the making that shares so many messages with the one that was read, and what
-/// it takes the place of.
+/// Returns a branch to be made that shares this many messages with the one that was read, and what
+/// it replaces.
 fn fork(at: &Standing, shared: u64, keep: u64) -> (On, Replaced) {
     let from = at.document.id(at.line);
     let branches = at.document.sharing(at.line, shared, at.end);
@@ -170,42 +164,46 @@ fn fork(at: &Standing, shared: u64, keep: u64) -> (On, Replaced) {
     (on, Replaced { at: shared, branches })
 }
 
-/// The methods over a memory of one kind: what is written once is done at once over a blocking one,
-/// and awaited over an async one.
+/// The methods over a memory of one kind. Their code is written once: done at once over a blocking
+/// memory, and awaited over an async one.
 macro_rules! over {
-    ($over:ty, [$($async:tt)*], [$($now:tt)*]) => {
-        impl BranchView<$over> {
-            /// Returns a view of all branches of a memory, those that a view leaves out included.
-            fn over(memory: Arc<$over>) -> Self {
-                let memory = memory.all_branches().unwrap_or(memory);
-                let shared = Shared { known: Arc::new(Document::unbranched()), expected: None };
-                Self { memory, shared: Mutex::new(shared), within: WithinGroup::default() }
+    ($memory:ident, $new:ident, $share:ident, [$($async:tt)*], [$($now:tt)*]) => {
+        impl BranchView<dyn $memory> {
+            /// Returns the current branch of this conversation. If this is a view already, the
+            /// result is another view of the same memory, with its own settings.
+            pub fn $new(memory: impl $memory + 'static) -> Self {
+                Self::over($share(memory))
             }
 
-            /// Returns the settings, for a view of another memory.
-            pub(crate) fn anew(&self, memory: Arc<$over>) -> Self {
+            /// Returns a view of all branches of a memory, including those that a view leaves out.
+            fn over(memory: Arc<dyn $memory>) -> Self {
+                let memory = memory.all_branches().unwrap_or(memory);
+                let known = Mutex::new(Arc::new(Document::unbranched()));
+                Self { memory, known, expected: Mutex::default(), within: WithinGroup::default() }
+            }
+
+            pub(crate) fn anew(&self, memory: Arc<dyn $memory>) -> Self {
                 Self::over(memory).within_groups(self.within)
             }
 
-            /// Puts a message in the place of the one at this position: on a new branch, which has
-            /// what stands before it and is the current one from now on. Returns the position from
-            /// which on a page is to be drawn anew: that of the message, or of the call of its
-            /// [tool group](WithinGroup).
+            /// Replaces the message at this position, on a new branch that has the messages before
+            /// it and becomes the current one. Returns the position from which to redraw a page:
+            /// that of the message, or of the call of its [tool group](WithinGroup).
             ///
             /// # Errors
             ///
-            /// [`ErrorKind::Invalid`] where there is no message at the position,
-            /// [`ErrorKind::SlotConflict`] where somebody else has changed the branches meanwhile,
-            /// [`ErrorKind::Unsupported`] where the memory has no slots or ids, and whatever else
-            /// it returns. Nothing was changed then, except that it is unknown after
-            /// [`ErrorKind::Unacknowledged`]: the next [`page`](Self::page) shows it.
+            /// [`ErrorKind::Invalid`] if there is no message at the position;
+            /// [`ErrorKind::SlotConflict`] if someone else has changed the branches meanwhile;
+            /// [`ErrorKind::Unsupported`] if the memory has no slots or ids; and any error of the
+            /// memory. Nothing is changed then, except that after an [`ErrorKind::Unacknowledged`]
+            /// this is unknown: the next [`page`](Self::page) shows it.
             pub $($async)* fn edit(&self, position: u64, message: impl Into<Message>) -> Result<u64> {
                 self.edit_with(position, Append::new([message.into()]))$($now)*
             }
 
-            /// Puts the messages of this append in the place of the one at this position, as
-            /// [`edit`](Self::edit) does, with their times: for what was said elsewhere. Nothing
-            /// else of the append is looked at.
+            /// Replaces the message at this position by those of this append, with their times, as
+            /// [`edit`](Self::edit) does: for messages that were said elsewhere. The rest of the
+            /// append is ignored.
             ///
             /// # Errors
             ///
@@ -224,9 +222,9 @@ macro_rules! over {
                 Ok(self.write(&change)$($now)*?.positions.start)
             }
 
-            /// Takes the newest step back: the newest turn, or the edit, the new answer or the
-            /// switch behind which no turn has begun. Returns the position from which on a page is
-            /// to be drawn anew; `None` if there is nothing to take back.
+            /// Undoes the newest step: the newest turn; or the edit, the new answer or the switch
+            /// after which no turn has begun. Returns the position from which to redraw a page;
+            /// `None` if there is nothing to undo.
             ///
             /// # Errors
             ///
@@ -235,9 +233,8 @@ macro_rules! over {
                 self.change(&Change::Undo)$($now)*
             }
 
-            /// Does again what was taken back last, unless something else was said or done since.
-            /// Returns the position from which on a page is to be drawn anew; `None` if there is
-            /// nothing.
+            /// Redoes what was undone last, unless something else was said or done since. Returns
+            /// the position from which to redraw a page; `None` if there is nothing to redo.
             ///
             /// # Errors
             ///
@@ -246,20 +243,20 @@ macro_rules! over {
                 self.change(&Change::Redo)$($now)*
             }
 
-            /// Makes the branch of this variant the current one. Returns the position from which on
-            /// a page is to be drawn anew; `None` if it is the current one.
+            /// Makes the branch of this variant the current one. Returns the position from which to
+            /// redraw a page; `None` if it is the current one already.
             ///
             /// # Errors
             ///
-            /// As [`edit`](Self::edit), and [`ErrorKind::Invalid`] where there is no such branch.
+            /// As [`edit`](Self::edit), and [`ErrorKind::Invalid`] if there is no such branch.
             pub $($async)* fn switch(&self, to: impl Into<Incarnation> + Send) -> Result<Option<u64>> {
                 let to = to.into();
                 self.change(&Change::Switch(to))$($now)*
             }
 
-            /// Returns what was said in the place of the message at this position, in the order in
-            /// which it was said; the message itself is among them. Empty where there is none. What
-            /// the memory has evicted is left out.
+            /// Returns the variants of the message at this position, in the order in which they
+            /// were said, including the message itself. Empty if there is no message. What the
+            /// memory has evicted is left out.
             ///
             /// # Errors
             ///
@@ -282,8 +279,8 @@ macro_rules! over {
             }
 
             /// Returns the newest `n` messages of the current branch before this position, or at
-            /// its end: what a page shows, newest first. It is the list of which prompts are made.
-            /// Media that the memory keeps beside its records come as
+            /// its end, newest first: what a page shows. It is the same list that prompts are made
+            /// of. Media that the memory keeps beside its records come as
             /// [references](crate::message::MediaReference): a read of the
             /// [position](crate::memory::Read::positions) has their bytes.
             ///
@@ -297,8 +294,8 @@ macro_rules! over {
                 of_page(&seen, &at)
             }
 
-            /// Returns the branch in the making on which the newest question is answered anew, and
-            /// that question.
+            /// Returns the branch to be made on which the newest question is regenerated, and that
+            /// question.
             pub(crate) $($async)* fn regenerating(&self) -> Result<((On, Replaced), Message)> {
                 check(&self.memory.limits())?;
                 let mut read = Read::newest(FIRST).references();
@@ -324,8 +321,8 @@ macro_rules! over {
                 }
             }
 
-            /// Returns this text as a question in the place of the message at this position, with
-            /// the pictures and files of that one.
+            /// Returns this text as a question that replaces the message at this position, with its
+            /// pictures and files.
             pub(crate) $($async)* fn reworded(&self, position: u64, text: String) -> Result<Message> {
                 let (seen, _) = self.seen(&Read::newest(0).positions([position]))$($now)*?;
                 let asked = seen.picked().find(position).filter(|it| it.message().is_user());
@@ -339,8 +336,8 @@ macro_rules! over {
                 Ok(Message::user(parts))
             }
 
-            /// Returns the branch in the making on which something else is asked in the place of
-            /// the message at this position.
+            /// Returns the branch to be made on which this question replaces the message at this
+            /// position.
             pub(crate) $($async)* fn editing(&self, position: u64) -> Result<(On, Replaced)> {
                 check(&self.memory.limits())?;
                 let read = Read::newest(0).positions(around(position)).references();
@@ -353,8 +350,8 @@ macro_rules! over {
                 Ok(appended.version.map(|_| appended.positions.start)) // of the slot of branches
             }
 
-            /// Makes a change, and tries again if another writer was faster. Any change but an
-            /// append fails with `SlotConflict` if the branches themselves have changed.
+            /// Makes a change, and retries if another writer was faster. Any change but an append
+            /// fails with `SlotConflict` if the branches themselves have changed.
             $($async)* fn write(&self, change: &Change<'_>) -> Result<Appended> {
                 check(&self.memory.limits())?;
                 let (mut read, id, mut met) = (change.read(), Incarnation::random(), None);
@@ -401,7 +398,7 @@ macro_rules! over {
                 Ok((tail.end, tail.incarnation) == (at.end, at.document.incarnation))
             }
 
-            /// Reads a branch; if the memory can't keep branches, what it holds.
+            /// Reads a branch; if the memory can't keep branches, everything that it holds.
             $($async)* fn seen(&self, read: &Read) -> Result<(Snapshot, Standing)> {
                 if check(&self.memory.limits()).is_err() {
                     let all = self.memory.read_with(read)$($now)*?;
@@ -409,7 +406,7 @@ macro_rules! over {
                     return Ok((all, at));
                 }
                 'anew: for _ in 0..TRIES {
-                    let known = Arc::clone(&self.shared.lock().known);
+                    let known = Arc::clone(&self.known.lock());
                     let known = Standing::new(known, read.branch, FAR);
                     let first = self.memory.read_with(&known.first_read(read))$($now)*?;
                     let Some(mut at) = self.standing_of(&known, read.branch, &first)? else { continue };
@@ -481,26 +478,9 @@ macro_rules! over {
     };
 }
 
-over!(dyn ChatMemory, [], []);
+over!(ChatMemory, new, share, [], []);
 #[cfg(feature = "async")]
-over!(dyn AsyncChatMemory, [async], [.await]);
-
-impl BranchView {
-    /// Returns the current branch of this conversation. Of a view it is another view of the same
-    /// memory, with settings of its own.
-    pub fn new(memory: impl ChatMemory + 'static) -> Self {
-        Self::over(share(memory))
-    }
-}
-
-#[cfg(feature = "async")]
-impl BranchView<dyn AsyncChatMemory> {
-    /// Returns the current branch of this conversation. Of a view it is another view of the same
-    /// memory, with settings of its own.
-    pub fn new_async(memory: impl AsyncChatMemory + 'static) -> Self {
-        Self::over(share_async(memory))
-    }
-}
+over!(AsyncChatMemory, new_async, share_async, [async], [.await]);
 
 impl ChatMemory for BranchView {
     fn id(&self) -> &MemoryId {

@@ -15,7 +15,7 @@ use crate::record::{Incarnation, Record, Records, Snapshot};
 use crate::summary::{self, Summaries};
 use crate::window::last_question;
 
-/// What is done to a branch, or to which of them is current.
+/// A change to a branch, or a switch of the current branch.
 pub(super) enum Change<'a> {
     Append(&'a Append),
     Edit(u64, &'a Append, WithinGroup),
@@ -24,22 +24,22 @@ pub(super) enum Change<'a> {
     Switch(Incarnation),
 }
 
-/// A change as it is appended to the conversation.
+/// A change in the form in which it is appended to the conversation.
 pub(super) struct Writing {
     pub(super) append: Append,
-    /// The branches as it leaves them, where it writes their slot.
+    /// The branches after the change, if it writes their slot.
     pub(super) document: Option<Document>,
-    /// What the branch has from it on, or from the first message on that is another one.
+    /// The messages of the branch from this position on, or from the first changed message on.
     pub(super) positions: Range<u64>,
-    /// The error for who expects something else, unless the append was made before.
+    /// The error for a caller who expects something else, unless the append was made before.
     pub(super) refused: Option<Error>,
 }
 
-/// The number of newest records among which the newest question is looked for first.
+/// The number of newest records that are searched first for the newest question.
 pub(super) const FIRST: usize = 8;
 
 impl Change<'_> {
-    /// Returns what it has to see of the branch.
+    /// Returns what the change must read of the branch.
     pub(super) fn read(&self) -> Read {
         match self {
             Self::Append(append) => {
@@ -56,7 +56,7 @@ impl Change<'_> {
     }
 
     /// Makes the change on what was read; `None` if there is nothing to change. A branch that this
-    /// makes has the id.
+    /// makes gets the id.
     pub(super) fn make(
         &self,
         (seen, at): (&Snapshot, &Standing),
@@ -77,7 +77,8 @@ impl Change<'_> {
             }
             Self::Undo => {
                 let question = newest_question(seen);
-                made = document.undo(question.map(|(_, first)| first.position()), id);
+                let question = question.map(|(_, first)| first.position());
+                made = document.undo(question, seen.start, id);
             }
             Self::Redo => document.redo(),
             Self::Switch(id) => {
@@ -93,7 +94,7 @@ impl Change<'_> {
             return Ok(None);
         }
         append.expected = Some(at.end);
-        // It may have lost all that was said, and is still the same conversation.
+        // It may have lost everything that was said, and is still the same conversation.
         append.since = Some(Since { incarnation: document.incarnation, newest: None });
         let drawn = document.spans(document.current, at.end).common(&at.spans);
         let positions = drawn..drawn + said(&append);
@@ -102,7 +103,7 @@ impl Change<'_> {
 }
 
 impl Writing {
-    /// Makes an append that leaves the branches so, of which this one may begin here.
+    /// Returns an append that leaves the branches like this; this branch may begin here.
     fn new(
         mut append: Append,
         (document, made): (Document, Option<usize>),
@@ -122,23 +123,16 @@ impl Writing {
         Ok(Self { append, document, positions, refused: None })
     }
 
-    /// Makes what was appended to a branch an append to the conversation.
+    /// Converts an append to a branch into an append to the conversation.
     fn of_append(append: &Append, seen: &Snapshot, at: &Standing) -> Result<Self> {
         let mut appended = Append { branch: None, since: None, ..append.clone() };
         let (end, said) = (at.spans.len(), said(append));
         let positions = end..end + said;
-        if let Some(refused) = refused(append, at) {
-            // What was appended before is recognised, whatever is expected of it.
-            if append.id.is_none() {
-                return Err(refused);
-            }
+        let refused = refused(append, at);
+        if refused.is_some() {
+            // What was appended before is recognised, whatever the append expects.
             appended.expected = Some(FAR);
-            return Ok(Self {
-                append: appended,
-                document: None,
-                positions,
-                refused: Some(refused),
-            });
+            return Ok(Self { append: appended, document: None, positions, refused });
         }
         if let Some(since) = append.since {
             let newest = since.newest.and_then(|it| at.spans.to_conversation(it));
@@ -154,7 +148,7 @@ impl Writing {
         appended.slots.iter_mut().for_each(|slot| slot.name = kept_as(&slot.name, line));
         appended = parted(appended, kept, has_branches.then_some(line))?;
         let is_answer = awaits && is_answered(&append.messages);
-        if said > kept && (is_answer || document.must_change(line)) {
+        if said > kept {
             document.open(line, at.end);
         }
         if is_answer {
@@ -170,7 +164,7 @@ impl Writing {
     }
 }
 
-/// Returns where a message is put in the place of another one.
+/// Returns the point at which a message is replaced.
 pub(super) fn place_in(seen: &Snapshot, position: u64, within: WithinGroup) -> Result<u64> {
     if !(seen.start..seen.end).contains(&position) {
         let text = format!("there is no message at position {position}");
@@ -184,17 +178,18 @@ pub(super) fn place_in(seen: &Snapshot, position: u64, within: WithinGroup) -> R
     Ok(head)
 }
 
-/// Makes the read reach further back, if it is one of records that has not shown the newest
-/// question, nor that there is none; returns whether it does.
+/// Makes the read reach further back, if it reads records and has shown neither the newest question
+/// nor that there is none. Returns whether it does. A memory that answers with fewer records has no
+/// more, even if it does not list what it lost.
 pub(super) fn reaches_further(read: &mut Read, seen: &Snapshot) -> bool {
-    let is_short = read.n > 0 && newest_question(seen).is_none() && !seen.is_complete();
+    let is_short = (1..=seen.rows()).contains(&read.n) && newest_question(seen).is_none();
     if is_short {
         read.n = read.n.saturating_mul(4);
     }
     is_short
 }
 
-/// Returns the newest question, and the first of those that stand in a row with it.
+/// Returns the newest question, and the first user message of the row that it ends.
 pub(super) fn newest_question(seen: &Snapshot) -> Option<(Record<'_>, Record<'_>)> {
     let (question, is_whole) = last_question(&seen.records, 0, seen.records.len());
     let first = question.first().filter(|_| is_whole || seen.is_complete());
@@ -212,7 +207,7 @@ fn said(append: &Append) -> u64 {
     append.messages.iter().filter(|message| !message.is_system()).count() as u64
 }
 
-/// Returns the error of an append that expects another branch, or another end of it, than there is.
+/// Returns the error of an append that expects another branch, or another end of it.
 fn refused(append: &Append, at: &Standing) -> Option<Error> {
     if asked(append).is_some_and(|on| on.id.is_some() && at.id() != on.id) {
         return Some(forgotten(""));
@@ -223,18 +218,18 @@ fn refused(append: &Append, at: &Standing) -> Option<Error> {
     Some(Error::new(ErrorKind::Conflict { expected, actual }, "append", text))
 }
 
-/// Finds the branch on which something was appended before, and its positions there: that of the
-/// append if it has all of it, else the first one that has. Where the first branch was asked for
+/// Finds the branch to which something was appended before, and its positions there: the branch of
+/// the append if it has all of it, else the first one that has. If the first branch was asked for
 /// without its id, it has none here either.
 pub(super) fn locate(appended: &mut Appended, asked: Option<On>, at: &Standing) {
     let Range { start, end } = appended.positions;
     let nowhere = at.spans.count_before(start);
     appended.positions = nowhere..nowhere;
-    // The question that it answered anew is part of it, on each branch that has it.
+    // The question that it regenerated is part of it, on each branch that has it.
     let kept = at.document.lines.iter().find(|it| it.is_first(start)).map_or(0, |line| line.keep);
     for number in [at.line].into_iter().chain(0..at.document.lines.len()).filter(|_| start < end) {
         let spans = at.document.spans(number, at.end);
-        // Behind a question that was answered anew another branch has another answer.
+        // After a regenerated question another branch has another answer.
         let is_whole = |found: &u64| spans.to_branch(end - 1) == Some(found + (end - 1 - start));
         if let Some(found) = spans.to_branch(start).filter(is_whole) {
             appended.positions = found - kept..found + end - start;
@@ -245,8 +240,8 @@ pub(super) fn locate(appended: &mut Appended, asked: Option<On>, at: &Standing) 
     }
 }
 
-/// Returns the append with what a branch takes along of the slots of the one that it is made on:
-/// the pins and the summary of what both share, and its system message.
+/// Returns the append with the slots that a branch takes along from the one that it is made on: the
+/// pins and the summary of what both share, and its system message.
 fn inheriting(
     mut append: Append,
     (seen, standing): (&Snapshot, &Standing),
@@ -265,7 +260,7 @@ fn inheriting(
     ] {
         append = match content {
             Some(content) => append.set_slot(name, content, Expected::Any),
-            // It was set when a branch began there before.
+            // It was set when a branch began there earlier.
             None if line < standing.document.lines.len() => append.remove_slot(name, Expected::Any),
             None => append,
         };
@@ -273,8 +268,8 @@ fn inheriting(
     Ok(append)
 }
 
-/// Leaves out the first messages, which are stored already, and has the system message written as
-/// that of this branch alone, where there are several.
+/// Leaves out the first messages, which are stored already. If there are several branches, the
+/// system message is written as that of this branch alone.
 fn parted(mut append: Append, mut kept: u64, line: Option<usize>) -> Result<Append> {
     let mut times = std::mem::take(&mut append.times).into_iter();
     for message in std::mem::take(&mut append.messages) {

@@ -33,7 +33,7 @@ use crate::record::{Incarnation, SlotVersion, Snapshot};
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
 ///
-/// # With a document next to the records
+/// # With a document beside the records
 ///
 /// ```
 /// # use memory_prompt::memory::{Append, Expected, Read};
@@ -89,10 +89,10 @@ pub struct Append {
     pub times: Vec<SystemTime>,
     /// The part of the conversation that must still be there.
     pub since: Option<Since>,
-    /// The time when the conversation was last active, in place of now.
+    /// The time when the conversation was last active, instead of now.
     pub active: Option<SystemTime>,
-    /// The branch that it is for, where the memory shows [one of several](crate::history); the
-    /// current one unless set. Other memories do not look at it.
+    /// The branch that it is for, if the memory shows [one of several](crate::history); the default
+    /// is the current one. Other memories ignore it.
     pub(crate) branch: Option<On>,
 }
 
@@ -119,7 +119,7 @@ pub struct Appended {
     pub recognised: bool,
     /// True if the id had been appended before, so that nothing was changed now.
     pub repeated: bool,
-    /// The branch on which it was appended before, where the memory shows one of several.
+    /// The branch on which it was appended before, if the memory shows one of several.
     pub(crate) branch: Option<On>,
 }
 
@@ -171,7 +171,7 @@ impl Append {
     ///
     /// An id is text of 1 to 256 bytes without control characters, and belongs to one conversation.
     /// A conversation recognises as many of them as its memory's [`Limits::ids`] says, usually 64:
-    /// an id that comes again after so many others counts as new. Each [turn](crate::Turn) uses
+    /// an id that comes again after that many others counts as new. Each [turn](crate::Turn) uses
     /// one. So an import of more batches that may be restarted also needs
     /// [`expecting`](Self::expecting), or must go on from
     /// [`next_position`](super::ChatMemoryExt::next_position).
@@ -187,7 +187,10 @@ impl Append {
     /// Writes this slot too.
     ///
     /// A name is text of 1 to 256 bytes without control characters, and not `system`: that slot is
-    /// written by a `System` message.
+    /// written by a `System` message. Names that begin with `turn:`, `prompt:` or `branch:` are for
+    /// the library. With another document under such a name, what reads it is an error until it is
+    /// removed: for `turn:`, each [`unfinished`](crate::MemoryPrompt::unfinished) and
+    /// [`waiting`](crate::MemoryPrompt::waiting).
     #[must_use]
     pub fn set_slot(
         mut self,
@@ -299,7 +302,9 @@ impl Append {
         incarnation: Option<Incarnation>,
         positions: &Range<u64>,
     ) -> Result<()> {
-        must_end_at(front, self.expected, positions.end)?;
+        if let Some(expected) = self.expected.filter(|expected| *expected != positions.end) {
+            return Err(conflict(front, expected, positions.end));
+        }
         if self.since.is_some_and(|since| !since.holds(incarnation, positions)) {
             return Err(forgotten(front));
         }
@@ -360,13 +365,6 @@ impl Drop for LentBatch<'_> {
     }
 }
 
-pub(super) fn must_end_at(front: &str, expected: Option<u64>, actual: u64) -> Result<()> {
-    match expected {
-        Some(expected) if expected != actual => Err(conflict(front, expected, actual)),
-        _ => Ok(()),
-    }
-}
-
 /// Returns the error of an append to a conversation that ends elsewhere; its text begins with
 /// `front`, which is "redis: ", or nothing.
 pub(crate) fn conflict(front: &str, expected: u64, actual: u64) -> Error {
@@ -392,8 +390,8 @@ pub(super) fn written(appended: &Appended) -> Result<SlotVersion> {
     appended.version.ok_or_else(|| Error::new(ErrorKind::Storage, "append", text))
 }
 
-/// Refuses a message with a reference in the place of media: it says which bytes they are, and
-/// nobody knows whether these are there.
+/// Refuses a message with a reference instead of media: a reference names the bytes but does not
+/// prove that they are there.
 pub(crate) fn must_not_refer(messages: &[Message]) -> Result<()> {
     messages.iter().position(Message::has_references).map_or(Ok(()), |i| {
         let text = format!("message {i} of the batch has a reference in the place of media");

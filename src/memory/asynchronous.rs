@@ -20,7 +20,7 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// One conversation, which any number of callers can share, for async code.
 ///
 /// The contract is that of [`ChatMemory`](super::ChatMemory), method by method and word by word,
-/// with one sentence more:
+/// with one more sentence:
 ///
 /// - **A future that is dropped** before it is done leaves the operation done or not done, never
 ///   half done. Which of the two is unknown.
@@ -242,8 +242,8 @@ pub(crate) fn share_async(memory: impl AsyncChatMemory + 'static) -> Arc<dyn Asy
 }
 
 /// Convenience methods for users of an [`AsyncChatMemory`]: the twin of
-/// [`ChatMemoryExt`](super::ChatMemoryExt). Implemented for every async memory; do not implement it
-/// yourself.
+/// [`ChatMemoryExt`](super::ChatMemoryExt). It is implemented for every async memory; do not
+/// implement it yourself.
 pub trait AsyncChatMemoryExt: AsyncChatMemory {
     /// Appends one message; returns its position (for a `System` message, where the next one goes).
     ///

@@ -12,9 +12,8 @@ use parking_lot::Mutex;
 
 use self::extras::{Extras, IDS};
 use super::read::with_picked;
-use super::{Append, Appended, ChatMemory, Limits, MemoryId, Read};
+use super::{Append, Appended, ChatMemory, LentBatch, Limits, MemoryId, Read};
 use crate::error::Result;
-use crate::memory::append::{must_end_at, must_not_refer};
 use crate::message::Message;
 use crate::record::{
     Cell, Cells, Incarnation, MAX_BYTES, Records, Run, SlotVersion, Snapshot, millis, places,
@@ -75,7 +74,8 @@ impl DefaultChatMemory {
         self.state.lock().extras.active
     }
 
-    /// Returns its positions, its incarnation and the time of its last activity, all of one moment.
+    /// Returns its positions, its incarnation and the time of its last activity, all as of one
+    /// moment.
     pub(crate) fn standing(&self) -> (Range<u64>, Incarnation, u64) {
         let state = self.state.lock();
         (state.start()..state.end, state.extras.incarnation, state.extras.active)
@@ -88,23 +88,12 @@ impl ChatMemory for DefaultChatMemory {
     }
 
     fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>> {
-        must_not_refer(batch)?;
-        let at = millis(SystemTime::now());
-        let mut state = self.state.lock();
-        must_end_at("", expected, state.end)?;
-        if !batch.is_empty() {
-            state.extras.active = state.extras.active.max(at);
-        }
-        let first = state.end;
-        for message in batch.drain(..) {
-            state.append_one(at, message);
-        }
-        Ok(first..state.end)
+        let mut lent = LentBatch::new(batch, expected);
+        Ok(self.append_with(&mut lent.append)?.positions)
     }
 
     fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
-        let state = self.state.lock();
-        state.read(before, n)
+        Ok(self.state.lock().read(before, n))
     }
 
     fn evict(&self, before: u64) -> Result<u64> {
@@ -143,17 +132,19 @@ impl ChatMemory for DefaultChatMemory {
     fn read_with(&self, read: &Read) -> Result<Snapshot> {
         read.check()?;
         let state = self.state.lock();
-        let snapshot = state.read(read.before, read.n)?;
+        let snapshot = state.read(read.before, read.n);
         if read.is_plain() {
             return Ok(snapshot);
         }
-        let snapshot = with_picked!(read, snapshot, |before, n| state.read(before, n)?);
-        Ok(snapshot.with_slots(state.extras.named(&read.slots)))
+        let snapshot = with_picked!(read, snapshot, |before, n| state.read(before, n));
+        let slots = read.names().filter_map(|name| state.extras.slots.get(name));
+        Ok(snapshot.with_slots(slots.cloned()))
     }
 
     fn slots(&self) -> Result<Vec<(String, SlotVersion)>> {
         let state = self.state.lock();
-        Ok(state.extras.slots().map(|slot| (slot.name().to_owned(), slot.version())).collect())
+        let slots = state.extras.slots.values();
+        Ok(slots.map(|slot| (slot.name().to_owned(), slot.version())).collect())
     }
 
     fn limits(&self) -> Limits {
@@ -166,21 +157,12 @@ impl State {
         self.runs.front().map_or(self.end, |run| run.position)
     }
 
-    #[expect(
-        clippy::unnecessary_wraps,
-        reason = "a snapshot that the caller wraps is copied: 9 ns of 49"
-    )]
-    #[inline]
-    fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
-        Ok(Snapshot {
+    fn read(&self, before: Option<u64>, n: usize) -> Snapshot {
+        Snapshot {
             system: self.system.clone(),
-            records: self.newest(before, n),
-            start: self.start(),
-            end: self.end,
-            unreadable: Vec::new(),
             incarnation: Some(self.extras.incarnation),
-            extra: None,
-        })
+            ..Snapshot::new(self.start()..self.end, self.newest(before, n))
+        }
     }
 
     fn append_one(&mut self, at: u64, message: Message) {
@@ -223,20 +205,7 @@ impl State {
         last.map_or(MIN_CELLS, |run| used(run) * 2).clamp(MIN_CELLS, MAX_CELLS)
     }
 
-    #[inline]
     fn newest(&self, before: Option<u64>, n: usize) -> Records {
-        match (before, self.runs.back()) {
-            // Nearly always they lie in the last run.
-            (None, Some(last)) if n > 0 && (n <= last.len || self.runs.len() == 1) => {
-                Records::from(last.newest(n))
-            }
-            _ => self.newest_of_runs(before, n),
-        }
-    }
-
-    /// Returns the newest `n` records before a position, from any number of runs.
-    #[inline(never)] // rare, and long
-    fn newest_of_runs(&self, before: Option<u64>, n: usize) -> Records {
         // Without a position nothing is searched: a million messages cost what a hundred do.
         let (before, last) = match before {
             Some(before) => (before, self.runs.partition_point(|run| run.position < before)),

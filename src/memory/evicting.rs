@@ -69,47 +69,19 @@ impl<M: ChatMemory> Evicting<M> {
         Self { memory, limit, counter, on_evict: None, state: ReentrantMutex::default() }
     }
 
-    pub(super) fn append(
-        &self,
-        batch: &mut Vec<Message>,
-        expected: Option<u64>,
-    ) -> Result<Range<u64>> {
-        let (limit, weighed) = (self.limit(), self.weigh_all(batch)?);
-        self.append_and_evict(limit, weighed, || {
-            let positions = self.memory.append(batch, expected)?;
-            Ok((positions.clone(), Some(positions)))
-        })
-    }
-
+    /// Appends, and evicts what is over the limit then.
     pub(super) fn append_with(&self, append: &mut Append) -> Result<Appended> {
-        let (limit, weighed) = (self.limit(), self.weigh_all(&append.messages)?);
-        self.append_and_evict(limit, weighed, || {
-            let appended = self.memory.append_with(append)?;
-            let positions = (!appended.repeated).then(|| appended.positions.clone());
-            Ok((appended, positions))
-        })
-    }
-
-    /// Weighs the messages of a batch. Everything that can fail comes before the append, so that a
-    /// batch is never half done.
-    fn weigh_all(&self, batch: &[Message]) -> Result<Vec<Weighed>> {
-        let stored = batch.iter().filter(|message| !message.is_system());
-        stored.map(|message| self.weigh(message)).collect()
-    }
-
-    /// Appends, and evicts what is over the limit then. `append` returns the positions of the batch
-    /// if it is new.
-    fn append_and_evict<T>(
-        &self,
-        limit: usize,
-        batch: Vec<Weighed>,
-        append: impl FnOnce() -> Result<(T, Option<Range<u64>>)>,
-    ) -> Result<T> {
+        let limit = self.limit();
+        // Before the append, since a batch is never half done.
+        let stored = append.messages.iter().filter(|message| !message.is_system());
+        let weighed = stored.map(|message| self.weigh(message)).collect::<Result<_>>()?;
         // An error after the append would say that the batch was not appended, although it was.
         // Reads leave out what could not be evicted, and the next append tries again.
         let appended = self.locked(|state| {
-            let (appended, positions) = append()?;
-            let _ = positions.map(|positions| self.appended(state, &positions, batch, limit));
+            let appended = self.memory.append_with(append)?;
+            if !appended.repeated {
+                let _ = self.appended(state, &appended.positions, weighed, limit);
+            }
             Ok(appended)
         })?;
         let _ = self.hand_over(limit);
@@ -129,7 +101,7 @@ impl<M: ChatMemory> Evicting<M> {
             window.forget_all(); // positions never move back within one conversation
             self.refresh(window, limit)?;
         } else if !window.was_seen() {
-            // What was appended is read back too: another conversation may be in its place by now,
+            // What was appended is read back too: another conversation may have replaced it by now,
             // and later nothing would reveal that.
             if self.catch_up(window, at.end, &[], limit)? {
                 window.trim(limit);
@@ -296,7 +268,7 @@ impl<M: ChatMemory> Evicting<M> {
                 at = row;
             }
         }
-        // Others may have evicted some of it in the meantime, or it lies before a full window.
+        // Others may have evicted some of it in the meantime, or it is before a full window.
         let gone = window.end().saturating_sub(at);
         if at > window.end() && to > window.end() {
             window.begin_at(at);

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::message::{Message, with_one_system};
 use crate::record::{Records, Slot, SlotVersion, Snapshot};
 
-/// Convenience methods for users of a [`ChatMemory`]. Implemented for every memory; do not
+/// Convenience methods for users of a [`ChatMemory`]. It is implemented for every memory; do not
 /// implement it yourself.
 pub trait ChatMemoryExt: ChatMemory {
     /// Appends one message; returns its position (for a `System` message, where the next one goes).
@@ -141,7 +141,7 @@ pub trait ChatMemoryExt: ChatMemory {
         Ok(snapshot.slots().first().cloned())
     }
 
-    /// Writes a slot; returns its version.
+    /// Writes a slot, whose name is one that [`Append::set_slot`] allows; returns its version.
     ///
     /// ```
     /// use memory_prompt::memory::Expected;
@@ -227,7 +227,7 @@ impl NextPage {
         Self { size: size.max(1), before: None, done: false }
     }
 
-    /// Returns what to read: so many records before a position. `None` after the last page.
+    /// Returns what to read: this many records before a position. `None` after the last page.
     pub(super) fn begin(&mut self) -> Option<(Option<u64>, usize)> {
         let was_done = std::mem::replace(&mut self.done, true);
         (!was_done).then_some((self.before, self.size))

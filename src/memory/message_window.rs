@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 
 use super::evicting::{Evicting, Limit, evicting};
-use super::{Append, Appended, ChatMemory, DefaultChatMemory, Limits, MemoryId, Read};
+use super::{Append, Appended, ChatMemory, DefaultChatMemory, LentBatch, Limits, MemoryId, Read};
 use crate::error::Result;
 use crate::message::Message;
 use crate::record::{Records, SlotVersion, Snapshot};
@@ -26,10 +26,10 @@ use crate::record::{Records, SlotVersion, Snapshot};
 /// # What is kept
 ///
 /// - The system message has a slot of its own: it stays, and does not count.
-/// - A tool group, that is an answer with tool calls and the results directly behind it, is evicted
+/// - A tool group, that is an answer with tool calls and the results directly after it, is evicted
 ///   whole or not at all. So the memory may hold less than the limit, by up to one group. A late
-///   result that does not stand directly behind its group is a message of its own here: it outlives
-///   its evicted call.
+///   result that is not directly after its group is a message of its own here: it outlives its
+///   evicted call.
 /// - The newest message or tool group stays, even if it is larger than the limit by itself.
 /// - The application's own [records](crate::message::CustomMessage::is_private), which are never
 ///   sent to a model, do not count and separate no group. They go with the message before them.

@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::record::{Incarnation, Records, Snapshot, Unreadable};
 
 /// The parts of a conversation to read: the newest records, slots by name, and single records by
-/// position, all of one moment.
+/// position, all as of one moment.
 ///
 /// ```
 /// use memory_prompt::memory::{Append, Expected, Read};
@@ -37,52 +37,44 @@ pub struct Read {
     pub slots: Vec<String>,
     /// The positions of the single records to read.
     pub positions: Vec<u64>,
-    /// True if media may come as references. A memory over another one that makes snapshots of its
-    /// own does not ask that one for them.
+    /// True if media may come as references. A memory that makes its own snapshots over another one
+    /// does not ask that one for references.
     pub references: bool,
-    /// The branch that is wanted, where the memory shows [one of several](crate::history); the
-    /// current one unless set. Other memories do not look at it.
+    /// The branch to read, if the memory shows [one of several](crate::history); the default is the
+    /// current one. Other memories ignore it.
     pub(crate) branch: Option<On>,
 }
 
 /// The branch on which something is read or appended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct On {
-    /// The life of the conversation that it is; none for the first one, of a conversation that was
-    /// not there yet or of a memory that does not tell.
+    /// The life of the conversation that this branch is; `None` for the first one of a conversation
+    /// that did not exist yet, or of a memory that has no incarnations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) id: Option<Incarnation>,
-    /// The way in which it is made where it is not there yet.
+    /// How to make it if it does not exist yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) fork: Option<Fork>,
 }
 
 impl On {
-    /// A branch that is there.
+    /// A branch that exists.
     pub(crate) fn branch(id: impl Into<Option<Incarnation>>) -> Self {
         Self { id: id.into(), fork: None }
     }
 }
 
-/// A branch in the making.
+/// A branch to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Fork {
-    /// The branch that it is made on; none for the first one of a memory that does not tell.
+    /// The branch that it is made on; `None` for the first one of a memory that has no
+    /// incarnations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) from: Option<Incarnation>,
     /// The number of messages that both share.
     pub(crate) at: u64,
-    /// The number of messages behind these which are given to it again and are stored already.
+    /// The number of further messages that it is given and that are stored already.
     pub(crate) keep: u64,
-}
-
-/// The branches that say something else in the place of a branch in the making.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Replaced {
-    /// The number of messages that all of them share.
-    pub(crate) at: u64,
-    /// Each with the number of messages that it has behind these.
-    pub(crate) branches: Vec<(Option<Incarnation>, u64)>,
 }
 
 impl Read {
@@ -115,19 +107,25 @@ impl Read {
 
     /// Lets media that the memory keeps beside its records come as
     /// [references](crate::message::MediaReference), without their bytes: for pages that list
-    /// pictures, and for whoever reads those they need afterwards, by
-    /// [`positions`](Self::positions). A memory that keeps media within its records gives them as
-    /// they are.
+    /// pictures, and for readers that fetch the ones they need afterwards, by
+    /// [`positions`](Self::positions). A memory that keeps media within its records returns them
+    /// with their bytes.
     #[must_use]
     pub fn references(mut self) -> Self {
         self.references = true;
         self
     }
 
-    /// Reads this branch, where the memory shows one of several.
+    /// Reads this branch, if the memory shows one of several.
     pub(crate) fn on(mut self, branch: Option<On>) -> Self {
         self.branch = branch;
         self
+    }
+
+    /// Returns the names of the slots, each once.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        let names = self.slots.iter().enumerate();
+        names.filter(|(i, name)| !self.slots[..*i].contains(name)).map(|(_, name)| name.as_str())
     }
 
     /// Returns whether only the newest records are read.

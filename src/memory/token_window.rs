@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 
 use super::evicting::{Evicting, Limit, evicting};
-use super::{Append, Appended, ChatMemory, DefaultChatMemory, Limits, MemoryId, Read};
+use super::{Append, Appended, ChatMemory, DefaultChatMemory, LentBatch, Limits, MemoryId, Read};
 use crate::error::Result;
 use crate::message::Message;
 use crate::record::{Records, SlotVersion, Snapshot};
@@ -23,8 +23,8 @@ use crate::token::TokenCounter;
 /// Each message is counted before it is appended, and its count is remembered. If the counter
 /// fails, the append fails and nothing is appended. A read counts messages that others have
 /// appended since, and fails if the counter fails. What the first append of a handle reads back is
-/// counted once more. Messages that are read may have
-/// [references](crate::message::MediaReference) in the place of media.
+/// counted once more. Messages that are read may have [references](crate::message::MediaReference)
+/// instead of media.
 ///
 /// # Example
 ///

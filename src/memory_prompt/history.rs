@@ -1,12 +1,10 @@
-//! Branches of a prompt: what is said anew, and what was said in its place.
+//! Branches of a prompt: messages that were edited or regenerated, and what they replaced.
 
 use std::sync::Arc;
 
 use super::{MemoryPrompt, not_built};
 use crate::error::Result;
 use crate::history::{Branch, BranchView, Page, Variant};
-#[cfg(feature = "async")]
-use crate::memory::AsyncChatMemory;
 use crate::memory::ChatMemory;
 use crate::message::Message;
 use crate::record::Incarnation;
@@ -23,21 +21,22 @@ macro_rules! over {
     ($over:ty, $new:ident, [$($async:tt)*], [$($now:tt)*]) => {
         impl MemoryPrompt<$over> {
             /// Keeps branches of the conversation: what is [edited](Self::edit),
-            /// [answered anew](Self::regenerate) or [undone](Self::undo) stays in the memory, and
-            /// the prompt is made of the current branch alone, with its own pins and summary. See
+            /// [regenerated](Self::regenerate) or [undone](Self::undo) stays in the memory, and the
+            /// prompt is made of the current branch alone, with its own pins and summary. See
             /// [`history`](crate::history).
             ///
-            /// The [memory](Self::memory) of the prompt is a [`BranchView`] then. A prompt that is
-            /// built without this sends all branches in a row: so build all prompts of a
-            /// conversation the same way. While there is one branch, reads ask for one slot more
-            /// and appends look at it before.
+            /// The [memory](Self::memory) of the prompt is then a [`BranchView`]. A prompt that is
+            /// built without this sends all branches in a row, so build all prompts of a
+            /// conversation the same way. While there is only one branch, reads ask for one more
+            /// slot, and appends look at it first.
             #[must_use]
             pub fn with_branches(self) -> Self {
                 self.with_branches_by(|view| view)
             }
 
-            /// Keeps branches as [`with_branches`](Self::with_branches) does, by a view with
-            /// [settings](BranchView): which branch the user [saw](BranchView::expecting), say.
+            /// Keeps branches as [`with_branches`](Self::with_branches) does, through a view with
+            /// [settings](BranchView), for example the branch that the user
+            /// [saw](BranchView::expecting).
             #[must_use]
             pub fn with_branches_by(
                 mut self,
@@ -53,9 +52,9 @@ macro_rules! over {
                 self.branches = Some(view);
             }
 
-            /// Puts a message in the place of the one at this position, on a new branch that is
-            /// the current one from now on; returns the position from which on a page is to be
-            /// drawn anew. To ask the model as well see [`edit_turn`](Self::edit_turn).
+            /// Replaces the message at this position, on a new branch that becomes the current one.
+            /// Returns the position from which to redraw a page. To ask the model as well, see
+            /// [`edit_turn`](Self::edit_turn).
             ///
             /// # Errors
             ///
@@ -65,7 +64,7 @@ macro_rules! over {
                 self.view()?.edit(position, message)$($now)*
             }
 
-            /// Takes the newest turn or change back: see [`BranchView::undo`].
+            /// Undoes the newest turn or change: see [`BranchView::undo`].
             ///
             /// # Errors
             ///
@@ -74,7 +73,7 @@ macro_rules! over {
                 self.view()?.undo()$($now)*
             }
 
-            /// Does again what was taken back last: see [`BranchView::redo`].
+            /// Redoes what was undone last: see [`BranchView::redo`].
             ///
             /// # Errors
             ///
@@ -92,7 +91,7 @@ macro_rules! over {
                 self.view()?.switch(to)$($now)*
             }
 
-            /// Returns what was said in the place of the message at this position.
+            /// Returns the variants of the message at this position.
             ///
             /// # Errors
             ///
@@ -125,4 +124,4 @@ macro_rules! over {
 
 over!(dyn ChatMemory, new, [], []);
 #[cfg(feature = "async")]
-over!(dyn AsyncChatMemory, new_async, [async], [.await]);
+over!(dyn crate::memory::AsyncChatMemory, new_async, [async], [.await]);

@@ -1,15 +1,12 @@
 //! Pins of a prompt: records that are always sent, kept in a slot of the memory.
 
-use super::{MemoryPrompt, must_keep_slots, not_built};
-use crate::compose::Composer;
+use super::{MemoryPrompt, must_keep_slots, not_built, settings};
 use crate::error::{ErrorKind, Result};
-#[cfg(feature = "async")]
-use crate::memory::AsyncChatMemory;
 use crate::memory::{Append, ChatMemory, Expected, Limits, Read};
 use crate::pins::{Pins, SLOT, around};
 use crate::record::{Slot, Snapshot};
 
-impl<M: ?Sized> MemoryPrompt<M> {
+settings! {
     /// Also sends the pinned messages of the conversation, independent of the window and the
     /// budget.
     ///
@@ -36,7 +33,7 @@ impl<M: ?Sized> MemoryPrompt<M> {
     /// ```
     ///
     /// - **Its place.** While the window sends a pinned message, it stays where it is, and counts
-    ///   for the window. Once the window has passed it, it stands after the system message, in the
+    ///   for the window. Once the window has passed it, it comes after the system message, in the
     ///   order of positions, and counts for no window. The cached prefix changes then, once.
     /// - **A tool group** is pinned whole, by any of its messages. A late result is pinned too, up
     ///   to 256 messages after its call: a later one is not searched, and the call is sent with [a
@@ -48,10 +45,7 @@ impl<M: ?Sized> MemoryPrompt<M> {
     ///   out; a message that its processor drops is not sent.
     /// - **Forgotten messages are not sent**: evicted and cleared ones, and those of a conversation
     ///   that was deleted. The [report](crate::Report::lost_pins) names evicted ones.
-    #[must_use]
-    pub fn with_pins(self) -> Self {
-        self.with(Composer::with_pins)
-    }
+    fn with_pins();
 }
 
 #[derive(Clone, Copy)]
@@ -164,7 +158,7 @@ macro_rules! over {
             /// slot `prompt:pins`.
             pub $($async)* fn pins(&self) -> Result<Vec<u64>> {
                 let slot = self.memory.limits().has_slots().then_some(SLOT);
-                let mut read = Read::newest(0).slots(slot);
+                let mut read = Read::newest(0).slots(slot).references();
                 loop {
                     let snapshot = self.memory.read_with(&read)$($now)*?;
                     let pins = Pins::of(&snapshot)?;
@@ -181,4 +175,4 @@ macro_rules! over {
 
 over!(dyn ChatMemory, [], []);
 #[cfg(feature = "async")]
-over!(dyn AsyncChatMemory, [async], [.await]);
+over!(dyn crate::memory::AsyncChatMemory, [async], [.await]);

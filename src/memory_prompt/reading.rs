@@ -8,34 +8,25 @@ use crate::prompt::Prompt;
 use crate::record::Snapshot;
 
 impl<M: ?Sized> MemoryPrompt<M> {
-    /// Returns the single records that the previous prompt needed.
-    pub(crate) fn known_positions(&self) -> Vec<u64> {
-        self.cache.lock().positions.clone()
-    }
-
-    pub(crate) fn know_positions(&self, wanted: &[u64]) {
-        self.cache.lock().positions = wanted.to_vec();
-    }
-
     /// Returns the first read of a build. It already includes the single records that the previous
     /// build needed.
     pub(super) fn first_read(&self, has_slots: bool) -> Read {
         let mut read = Read::newest(self.composer.first_read()).references();
         if has_slots {
             read.slots.extend(self.composer.slots().map(String::from));
-            read.positions = self.known_positions();
+            read.positions.clone_from(&self.cache.lock().positions);
         }
         read
     }
 
-    /// Composes a prompt from what was read. Returns it with the snapshot for recall, if there is
-    /// recall; `None` if another read is needed, which `read` then is.
+    /// Composes a prompt from what was read. Returns it with the snapshot, if recall or references
+    /// need that; `None` if another read is needed, which `read` then is.
     pub(super) fn composed(
         &self,
         read: &mut Read,
-        snapshot: &mut Snapshot,
-    ) -> Result<Option<(Prompt, Option<Box<Snapshot>>)>> {
-        if self.reads_again(read, snapshot)? {
+        mut snapshot: Snapshot,
+    ) -> Result<Option<(Prompt, Option<Snapshot>)>> {
+        if self.reads_again(read, &snapshot)? {
             return Ok(None);
         }
         // A memory that returns fewer records than requested has no more, even if it does not list
@@ -43,9 +34,10 @@ impl<M: ?Sized> MemoryPrompt<M> {
         if snapshot.rows() < read.n {
             snapshot.start = snapshot.oldest_row();
         }
-        let seen = self.recall.is_some().then(|| Box::new(snapshot.clone()));
+        let is_needed = self.recall.is_some() || snapshot.has_references();
+        let seen = is_needed.then(|| snapshot.clone());
         let temporaries = Temporaries::last(&self.temporaries).with_free(self.kept_free(), 0);
-        match self.compose_with(snapshot, temporaries)? {
+        match self.compose_with(&mut snapshot, temporaries)? {
             Composition::Ready(prompt) => Ok(Some((prompt, seen))),
             Composition::ReadMore(more) => {
                 read.n = more;
@@ -64,7 +56,7 @@ impl<M: ?Sized> MemoryPrompt<M> {
         let is_read = |position| read.positions.binary_search(position).is_ok();
         let lacks_some = !wanted.iter().all(is_read);
         if lacks_some || wanted.len() < read.positions.len() {
-            self.know_positions(&wanted);
+            self.cache.lock().positions.clone_from(&wanted);
         }
         if lacks_some {
             read.positions = wanted;

@@ -21,8 +21,8 @@ impl<M: ?Sized> MemoryPrompt<M> {
     ///
     /// Recall does not change the window, unless it [keeps](Recall::keep_free) a part of the budget
     /// free; nor does it change what the next build finds in the provider's cache, if temporaries
-    /// stand at the end. In a turn with calls they stay behind its question: the next turn finds
-    /// what is up to there, as with any [temporary](crate::Prompt::cacheable).
+    /// are at the end. In a turn with calls they stay after its question: the next turn finds what
+    /// is up to there, as with any [temporary](crate::Prompt::cacheable).
     #[must_use]
     pub fn recall(mut self, recall: Recall) -> Self {
         self.set_recall(recall);
@@ -71,8 +71,12 @@ impl<M: ?Sized> MemoryPrompt<M> {
         }
         let records = snapshot.records.iter().rev().map(|it| (Some(it.position()), it.message()));
         let newest = staged.iter().rev().map(|it| (None, it)).chain(records);
-        let mut newest = newest.skip_while(|(_, message)| !message.is_user());
-        let asking = newest.next();
+        let newest = newest.skip_while(|(_, message)| !message.is_user());
+        let in_a_row = newest.take_while(|(_, message)| message.as_ai().is_none());
+        let asked = in_a_row.filter(|(_, message)| message.is_user());
+        // A picture without words belongs to the question before it.
+        let has_words = |message: &Message| message.texts().any(|text| !text.trim().is_empty());
+        let asking = asked.reduce(|newer, it| if has_words(newer.1) { newer } else { it });
         let asks = asking.and_then(|(position, _)| position);
         let mut question = asking.map(|(_, message)| message.text().into_owned());
         if question.is_none() && staged.is_empty() {
@@ -110,7 +114,7 @@ impl<M: ?Sized> MemoryPrompt<M> {
     pub(super) fn with_found(
         &self,
         prompt: Prompt,
-        mut snapshot: Snapshot,
+        snapshot: &Snapshot,
         found: Option<Found>,
     ) -> Result<Prompt> {
         let Some(Found { message, recalled }) = found else { return Ok(prompt) };
@@ -118,7 +122,7 @@ impl<M: ?Sized> MemoryPrompt<M> {
         let mut temporaries = self.temporaries.clone();
         temporaries.push(Arc::new(message));
         let temporaries = Temporaries::last(&temporaries).with_free(self.kept_free(), used);
-        match self.compose_with(&mut snapshot, temporaries) {
+        match self.compose_with(&mut snapshot.clone(), temporaries) {
             Ok(Composition::Ready(with)) if sends_as_much(&with, &prompt) => {
                 Ok(with.with_recalled(recalled))
             }
@@ -173,14 +177,14 @@ macro_rules! over {
             pub(super) $($async)* fn recalled(
                 &self,
                 prompt: Prompt,
-                snapshot: Box<Snapshot>,
+                snapshot: &Snapshot,
             ) -> Result<Prompt> {
                 let $memory = &*self.memory;
-                let search = self.search($memory.id(), &prompt, &snapshot, &[]);
+                let search = self.search($memory.id(), &prompt, snapshot, &[]);
                 let Some(mut $search) = search else { return Ok(prompt) };
                 let found = $run$($now)*?;
                 let outcome = $search.outcome();
-                let prompt = self.with_found(prompt, *snapshot, found)?;
+                let prompt = self.with_found(prompt, snapshot, found)?;
                 Ok(prompt.with_recall_outcome(outcome.nothing, outcome.failed))
             }
         }

@@ -1,11 +1,8 @@
 //! Summaries of a prompt: what is due, and how the written text is stored.
 
-use super::{MemoryPrompt, must_keep_slots, not_built};
-use crate::compose::Composer;
+use super::{MemoryPrompt, must_keep_slots, not_built, settings};
 use crate::error::{Error, ErrorKind, Result};
-#[cfg(feature = "async")]
-use crate::memory::AsyncChatMemory;
-use crate::memory::{Append, ChatMemory, Expected, Limits, Read};
+use crate::memory::{Append, ChatMemory, Expected, Limits, On, Read};
 use crate::message::nine;
 use crate::pins;
 use crate::record::{Snapshot, places};
@@ -14,8 +11,8 @@ use crate::summary::{
     look, stretch,
 };
 
-impl<M: ?Sized> MemoryPrompt<M> {
-    /// Sends the summary of the conversation, if there is one, in place of the messages that it
+settings! {
+    /// Sends the summary of the conversation, if there is one, instead of the messages that it
     /// covers. See [`summary`](crate::summary) for how it is made, and for an example.
     ///
     /// [`commit`](MemoryPrompt::commit) keeps it in the memory, so that every process sees it. A
@@ -31,18 +28,14 @@ impl<M: ?Sized> MemoryPrompt<M> {
     ///   window [`exactly`](crate::Window::exactly) stays what it is.
     /// - **A budget** counts the summary before the history.
     /// - **Pins** are sent, covered or not, and [recall](crate::recall) finds covered messages.
-    #[must_use]
-    pub fn with_summary(self) -> Self {
-        self.with(Composer::with_summary)
-    }
+    fn with_summary();
 
     /// Sets the most records that a window sends to reach back to what the summary covers: see
-    /// [`Composer::summary_reach`].
-    #[must_use]
-    pub fn summary_reach(self, records: usize) -> Self {
-        self.with(|composer| composer.summary_reach(records))
-    }
+    /// [`Composer::summary_reach`](crate::Composer::summary_reach).
+    fn summary_reach(records: usize);
+}
 
+impl<M: ?Sized> MemoryPrompt<M> {
     fn must_summarise(&self, limits: &Limits) -> Result<()> {
         if !self.composer.sends_summary() {
             return Err(not_built("summary", "sends no summary", "with_summary"));
@@ -104,10 +97,13 @@ macro_rules! over {
             ) -> Result<Option<Compaction>> {
                 self.must_summarise(&self.memory.limits())?;
                 // It shows whether the conversation is still the same, and what was asked last.
-                let seen = self.memory.read_with(&Read { n: OPEN, ..newest() })$($now)*?;
+                let seen = Read { n: OPEN, ..newest() }.references();
+                let seen = self.memory.read_with(&seen)$($now)*?;
                 let mut part = stretch(policy, &seen, None)?;
                 while !part.is_empty() {
                     let read = Read::newest(places(part.end - part.start)).before(part.end);
+                    // Another branch may be current by now.
+                    let read = read.references().on(Some(On::branch(seen.incarnation)));
                     let read = self.memory.read_with(&read)$($now)*?;
                     match look(policy, seen.clone(), &read, &part)? {
                         Looked::Nothing => break,
@@ -120,9 +116,8 @@ macro_rules! over {
 
             /// Stores a summary of what was due, if it is still due: no other was stored or undone
             /// in the meantime. Over a memory that recognises ids, storing the same summary again
-            /// after a lost answer changes nothing. A text that is
-            /// [too long](CompactionPolicy::text_at_most) is cut behind the last line that fits, or
-            /// else behind the last character, as the summary and the
+            /// after a lost answer changes nothing. A text that is [too
+            /// long](CompactionPolicy::text_at_most) is cut, as the summary and the
             /// [report](crate::Report::summary_cut) show.
             ///
             /// Up to 16 earlier summaries are kept next to it, as far as a slot can hold them and
@@ -133,8 +128,8 @@ macro_rules! over {
             /// [`ErrorKind::SlotConflict`] if another process was faster, [`ErrorKind::Forgotten`]
             /// if the conversation was cleared, deleted or begun again, or everything was evicted
             /// that it held when this was due, [`ErrorKind::Invalid`] for an empty text, and every
-            /// other error of [`ChatMemory::append_with`]. Nothing was changed then, except that it
-            /// is unknown after [`ErrorKind::Unacknowledged`].
+            /// other error of [`ChatMemory::append_with`]. Nothing is changed then, except that
+            /// after [`ErrorKind::Unacknowledged`] this is unknown.
             pub $($async)* fn commit(
                 &self,
                 due: &Compaction,
@@ -181,7 +176,7 @@ macro_rules! over {
 
 over!(dyn ChatMemory, [], []);
 #[cfg(feature = "async")]
-over!(dyn AsyncChatMemory, [async], [.await]);
+over!(dyn crate::memory::AsyncChatMemory, [async], [.await]);
 
 impl MemoryPrompt<dyn ChatMemory> {
     /// Summarises what is due, if anything is; returns whether a summary was stored. If another
@@ -190,7 +185,7 @@ impl MemoryPrompt<dyn ChatMemory> {
     /// `summarizer` may take as long as it likes: nothing waits for it, and messages that come in
     /// the meantime are not covered. Call it from a separate thread if a turn should not wait. If
     /// its text is too long, it is called [once more](Compaction::again) for a shorter one; if that
-    /// fails, the first text is cut.
+    /// fails, or the second text is no shorter, the first text is cut.
     ///
     /// ```
     /// use memory_prompt::summary::{Compaction, CompactionPolicy};
@@ -231,7 +226,7 @@ impl MemoryPrompt<dyn ChatMemory> {
 }
 
 #[cfg(feature = "async")]
-impl MemoryPrompt<dyn AsyncChatMemory> {
+impl MemoryPrompt<dyn crate::memory::AsyncChatMemory> {
     /// Summarises what is due, if anything is; returns whether a summary was stored. If another
     /// process was faster, its summary stays. A future that is dropped changes nothing.
     ///
@@ -261,7 +256,8 @@ impl MemoryPrompt<dyn AsyncChatMemory> {
 
 /// Returns the shortened text, or the first one if shortening failed.
 fn shorter<E>(text: String, again: Result<String, E>) -> String {
-    again.ok().filter(|again| !again.trim().is_empty()).unwrap_or(text)
+    let is_shorter = |again: &String| again.chars().count() < text.chars().count();
+    again.ok().filter(|it| !it.trim().is_empty() && is_shorter(it)).unwrap_or(text)
 }
 
 fn failed(error: Box<dyn std::error::Error + Send + Sync>) -> Error {

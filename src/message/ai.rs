@@ -20,7 +20,7 @@ pub struct AiMessage {
     pub(crate) details: Details,
 }
 
-/// The content of an answer. Plain text is by far the commonest and costs no list.
+/// The content of an answer. Plain text is by far the most common and needs no list.
 ///
 /// Kept normal, so that equal answers are equal: a list is never empty, never one bare text, and
 /// holds no bare text that is empty.
@@ -36,19 +36,19 @@ pub(crate) enum Body {
 pub enum AiPart {
     /// Text or media.
     Content(Part),
-    /// A thought of the model before it went on.
+    /// A thought of the model before it continued.
     Reasoning(Reasoning),
-    /// A call that the model asks for.
+    /// A call that the model makes.
     ToolCall(ToolCall),
 }
 
 /// The thoughts of a model, as far as its provider shows them.
 ///
-/// The signature is the provider's proof that nobody changed it. Reasoning is never edited: it is
+/// The signature is the provider's proof that it was not changed. Reasoning is never edited: it is
 /// sent back byte for byte, or left out with the message that holds it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Reasoning {
-    /// The text; empty where the provider shows none.
+    /// The text; empty if the provider shows none.
     pub text: String,
     /// The provider's opaque signature or encrypted content.
     pub signature: Option<String>,
@@ -56,7 +56,7 @@ pub struct Reasoning {
     pub extra: Attributes,
 }
 
-/// A call that the model asks for.
+/// A call that the model makes.
 ///
 /// It is answered by a message with its id and its tool's name:
 ///
@@ -95,7 +95,7 @@ impl AiMessage {
         Self { body: Body::normal(parts), details: None }
     }
 
-    /// Returns the same answer with one part more at its end.
+    /// Returns the same answer with one more part at its end.
     #[must_use]
     pub fn with_part(self, part: impl Into<AiPart>) -> Self {
         let mut parts = self.body.into_parts();
@@ -103,7 +103,7 @@ impl AiMessage {
         Self { body: Body::normal(parts), ..self }
     }
 
-    /// Returns the same answer with one tool call more.
+    /// Returns the same answer with one more tool call.
     #[must_use]
     pub fn with_tool_call(self, call: ToolCall) -> Self {
         self.with_part(call)
@@ -117,7 +117,7 @@ impl AiMessage {
         Self { body: Body::normal(parts), ..self }
     }
 
-    /// Returns the answer with what came when its model went on with it.
+    /// Returns the answer with its model's continuation.
     pub(crate) fn followed_by(self, more: Self) -> Self {
         let mut parts = self.body.into_parts();
         parts.extend(more.body.into_parts());
@@ -130,12 +130,12 @@ impl AiMessage {
         Self { body: Body::normal(parts), details: details.boxed() }
     }
 
-    /// Returns an answer of other parts, with all that stands beside the parts of this one.
+    /// Returns an answer of other parts that keeps everything else of this one.
     pub(crate) fn with_other_parts(&self, parts: Vec<AiPart>) -> Self {
         Self { body: Body::normal(parts), details: self.details.clone() }
     }
 
-    /// Returns the answer without the parts of which this is true; `None` if it is of none.
+    /// Returns the answer without the parts for which this is true; `None` if there are none.
     pub(crate) fn without(&self, is_left_out: impl Fn(&AiPart) -> bool) -> Option<Self> {
         if !self.parts().iter().any(&is_left_out) {
             return None;
@@ -144,8 +144,7 @@ impl AiMessage {
         Some(self.with_other_parts(left.collect()))
     }
 
-    /// Returns the answer with those of its calls changed that this function changes; `None` if
-    /// it changes none.
+    /// Returns the answer with the calls that this function changes; `None` if it changes none.
     pub(crate) fn with_calls(
         &self,
         mut change: impl FnMut(&ToolCall) -> Option<ToolCall>,
@@ -162,7 +161,7 @@ impl AiMessage {
         self.as_text().into_iter().chain(self.parts().iter().filter_map(AiPart::as_text))
     }
 
-    /// Returns all text in one piece: borrowed where there is only one, else joined without a
+    /// Returns all text in one piece: borrowed if there is only one, else joined without a
     /// separator.
     #[inline]
     pub fn text(&self) -> Cow<'_, str> {
@@ -174,7 +173,7 @@ impl AiMessage {
         self.as_text().map_or_else(|| self.texts().map(str::len).sum(), str::len)
     }
 
-    /// Returns the text of an answer that is nothing else.
+    /// Returns the text of an answer that has nothing else.
     #[inline]
     pub(crate) fn as_text(&self) -> Option<&str> {
         if let Body::Text(text) = &self.body { Some(text) } else { None }
@@ -188,7 +187,7 @@ impl AiMessage {
         }
     }
 
-    /// Marks it as broken: it broke off, or did not go on.
+    /// Marks it as broken: it broke off, or was not continued.
     pub(crate) fn broken(self) -> Self {
         self.with_attribute(BROKEN, true)
     }
@@ -197,7 +196,7 @@ impl AiMessage {
         self.attributes().get(BROKEN).is_some()
     }
 
-    /// Returns the parts in order; one text where the answer is plain text.
+    /// Returns the parts in order; one text if the answer is plain text.
     pub(crate) fn into_parts(self) -> Vec<AiPart> {
         self.body.into_parts()
     }
@@ -207,7 +206,7 @@ impl AiMessage {
         self.parts().iter().filter_map(AiPart::as_call)
     }
 
-    /// Returns whether the model asks for a tool.
+    /// Returns whether the model calls a tool.
     pub fn has_tool_calls(&self) -> bool {
         // Each build asks this of each answer, so plain text is one comparison.
         match &self.body {
@@ -249,17 +248,17 @@ impl Body {
 }
 
 impl AiPart {
-    /// Returns the part, where it is neither reasoning nor a call.
+    /// Returns the part, if it is neither reasoning nor a call.
     pub(crate) fn as_content(&self) -> Option<&Part> {
         if let Self::Content(part) = self { Some(part) } else { None }
     }
 
-    /// Returns the call, where this part is one.
+    /// Returns the call, if this part is one.
     pub(crate) fn as_call(&self) -> Option<&ToolCall> {
         if let Self::ToolCall(call) = self { Some(call) } else { None }
     }
 
-    /// Returns the text, where this part is one.
+    /// Returns the text, if this part is one.
     pub fn as_text(&self) -> Option<&str> {
         self.as_content().and_then(Part::as_text)
     }
@@ -287,8 +286,8 @@ impl Reasoning {
 }
 
 impl ToolCall {
-    /// Returns whether a result is meant for this call: it has its id, and if both name a tool,
-    /// the same one, be it under the name that a provider was sent.
+    /// Returns whether a result is meant for this call: its id is the same, and so is the tool, if
+    /// both name one. A tool may also be named as it was sent to a provider.
     pub(crate) fn is_answered_by(&self, result: &ToolMessage) -> bool {
         self.id == result.call_id() && agree(&self.name, result.tool_name())
     }

@@ -4,17 +4,17 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 
-/// Returns whether this is a whole JSON object, of which a reader that builds values makes
-/// something. Nothing is built.
+/// Returns whether this is a complete JSON object from which a reader can build values. Nothing is
+/// built.
 pub(crate) fn is_object(json: &str) -> bool {
-    // Nearly all that is none is half of one.
+    // Nearly every text that is not an object is the first part of one.
     json.trim_start().starts_with('{')
         && json.trim_end().ends_with('}')
         && serde_json::from_str::<Readable>(json).is_ok()
 }
 
-/// A JSON value that was read and not kept. (`IgnoredAny` passes over numbers and texts that are
-/// none, and over any nesting.)
+/// A JSON value that was read and not kept. (`IgnoredAny` skips invalid numbers and texts, and any
+/// nesting.)
 struct Readable;
 
 impl<'de> Deserialize<'de> for Readable {

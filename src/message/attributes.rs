@@ -1,4 +1,4 @@
-//! JSON data beside what is said: how deep it may be, and its compact shape.
+//! JSON data attached to a message: how deep it may be, and its compact shape.
 
 use serde_json::{Map, Value};
 
@@ -23,8 +23,8 @@ fn fits(value: &Value, levels: usize, is_text: &IsText) -> bool {
     }
 }
 
-/// Returns whether all of a document is so shallow that any part of it may be kept in a message,
-/// but for the fields that are kept as text.
+/// Returns whether a whole document is shallow enough that any part of it may be kept in a message,
+/// apart from the fields that are kept as text.
 pub(crate) fn is_shallow(document: &Value, is_text: &IsText) -> bool {
     fits(document, MAX_DEPTH, is_text)
 }
@@ -61,7 +61,7 @@ pub(super) mod json_text {
         if text.is_empty() {
             return Ok(Attributes::new());
         }
-        // The cause would quote what it found in place of an object.
+        // The cause would quote what it found instead of an object.
         let map = serde_json::from_str(&text)
             .map_err(|_| de::Error::custom("extra fields that are no JSON object"))?;
         bounded(&map).map_err(de::Error::custom)?;

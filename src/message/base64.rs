@@ -1,5 +1,4 @@
-//! Base64, for the texts of files, which a format may want as a text, and for the headers of
-//! pictures.
+//! Base64, for files that a format needs as text, and for the headers of pictures.
 
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -17,7 +16,7 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
     text
 }
 
-/// Returns the data in the alphabet and the form that providers take: without blanks, padded.
+/// Returns the data in the alphabet and form that providers take: without blanks, padded.
 pub(crate) fn standard(data: String) -> String {
     if !data.bytes().any(|it| matches!(it, b'-' | b'_') || it.is_ascii_whitespace()) {
         return data;
@@ -35,12 +34,12 @@ pub(crate) fn standard(data: String) -> String {
     text
 }
 
-/// Returns the text that stands in base64; `None` if it is no base64, or no UTF-8.
+/// Decodes a text from base64; `None` if it is not base64, or not UTF-8.
 pub(crate) fn text(base64: &str) -> Option<String> {
     String::from_utf8(decode(base64)?).ok()
 }
 
-/// Returns the bytes that stand in base64; `None` if it is none.
+/// Decodes bytes from base64; `None` if it is not base64.
 pub(crate) fn decode(base64: &str) -> Option<Vec<u8>> {
     let letters = base64.trim_end_matches('=').as_bytes();
     let mut bytes = Vec::with_capacity(letters.len() * 3 / 4);
@@ -57,7 +56,7 @@ pub(crate) fn decode(base64: &str) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Returns the byte at a place of what stands in base64, without decoding the rest.
+/// Returns one byte of base64 data, without decoding the rest.
 pub(super) fn byte_at(base64: &str, at: usize) -> Option<u8> {
     let letters = base64.as_bytes().get(at / 3 * 4..)?;
     let letter = |i: usize| letters.get(i).and_then(|letter| value(*letter));

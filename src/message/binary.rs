@@ -1,4 +1,4 @@
-//! serde for messages: which shape they have in which format, and the compact one.
+//! serde for messages: which shape they have in which format, and the compact shape.
 //!
 //! Formats that serde calls human-readable get the shape in `json`. All others (bincode, postcard)
 //! get the shapes below, which read nothing but what they wrote:
@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use super::ai::Body;
 use super::attributes::json_text;
 use super::custom::CustomBody;
-use super::json::{Check, Human};
+use super::json::{Check, Human, from_human};
 use super::other::{OtherPart, PARTS};
 use super::{
     AiMessage, AiPart, Content, CustomMessage, Detail, Media, Message, Part, Reasoning,
@@ -33,7 +33,7 @@ macro_rules! both {
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
                 if from.is_human_readable() {
-                    return Self::read(from);
+                    return from_human(from);
                 }
                 let read = compact::$type::deserialize(from)?;
                 read.check().map_err(de::Error::custom)?;
@@ -207,7 +207,7 @@ mod other_part {
     }
 }
 
-// What these types promise holds for damaged bytes too.
+// These types keep their promises for damaged bytes too.
 
 fn normal_custom<'de, D: Deserializer<'de>>(from: D) -> Result<Box<CustomBody>, D::Error> {
     CustomBody::deserialize(from).map(|body| Box::new(body.normal()))

@@ -8,9 +8,9 @@ use super::data_url::DataUrl;
 use super::other::OtherPart;
 use super::reference::MediaReference;
 
-/// The text in the place of a user message that says nothing, where a provider refuses blank text.
+/// The text that replaces a blank user message if a provider refuses blank text.
 pub(crate) const EMPTY_MESSAGE: &str = "(empty message)";
-/// The text in the place of a result that says nothing.
+/// The text that replaces a blank result.
 pub(crate) const NO_OUTPUT: &str = "(no output)";
 
 /// The content of a user or tool message: one text, or parts in order.
@@ -40,7 +40,7 @@ pub enum Part {
     Other(OtherPart),
 }
 
-/// A text among other parts, with whatever else stood beside it.
+/// A text among other parts, with its other fields.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TextPart {
     /// The text.
@@ -74,8 +74,8 @@ pub enum Source {
     Base64(String),
     /// At the provider, under an id that it gave.
     FileId(String),
-    /// In the memory, beside the record: what a [read](crate::memory::Read::references) that does
-    /// not want the bytes gets in the place of base64.
+    /// In the memory, beside the record: a [read](crate::memory::Read::references) that does not
+    /// want the bytes gets this instead of base64.
     Reference(MediaReference),
 }
 
@@ -99,7 +99,7 @@ impl Content {
         self.as_text().into_iter().chain(self.parts().iter().filter_map(Part::as_text))
     }
 
-    /// Returns all text in one piece: borrowed where there is only one, else joined without a
+    /// Returns all text in one piece: borrowed if there is only one, else joined without a
     /// separator.
     #[inline]
     pub fn text(&self) -> Cow<'_, str> {
@@ -111,7 +111,7 @@ impl Content {
         self.as_text().map_or_else(|| self.texts().map(str::len).sum(), str::len)
     }
 
-    /// Returns the text of content that is nothing else.
+    /// Returns the text of content that has nothing else.
     #[inline]
     pub(crate) fn as_text(&self) -> Option<&str> {
         if let Self::Text(text) = self { Some(text) } else { None }
@@ -125,8 +125,7 @@ impl Content {
         }
     }
 
-    /// Returns the content with those of its parts changed that this function changes; `None` if
-    /// it changes none.
+    /// Returns the content with the parts that this function changes; `None` if it changes none.
     pub(crate) fn with_parts(&self, change: impl FnMut(&Part) -> Option<Part>) -> Option<Self> {
         changed(self.parts(), change).map(Self::from)
     }
@@ -138,7 +137,7 @@ impl Part {
         Self::Text(TextPart { text: text.into(), extra: Attributes::new() })
     }
 
-    /// Returns the text, where this part is one.
+    /// Returns the text, if this part is one.
     pub fn as_text(&self) -> Option<&str> {
         if let Self::Text(part) = self { Some(&part.text) } else { None }
     }
@@ -172,7 +171,7 @@ impl Part {
         }
     }
 
-    /// Returns the media, where this part is some.
+    /// Returns the media, if this part is media.
     pub fn as_media(&self) -> Option<&Media> {
         match self {
             Self::Image(m) | Self::Audio(m) | Self::Video(m) | Self::File(m) => Some(m),
@@ -233,7 +232,7 @@ impl Media {
 }
 
 impl Detail {
-    /// Returns the level's name in JSON: `auto`, `low`, `high`, or the one that was read.
+    /// Returns the level's name in JSON: `auto`, `low`, `high`, or the unknown one that was read.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Auto => "auto",
@@ -244,8 +243,8 @@ impl Detail {
     }
 }
 
-/// Returns the text without the room to grow that a `String` may have: a message does not grow, and
-/// a memory holds it for long.
+/// Returns the text without the spare capacity that a `String` may have: a message does not grow,
+/// and a memory holds it for a long time.
 pub(super) fn tight(mut text: String) -> String {
     if text.capacity() - text.len() > text.len() / 8 {
         text.shrink_to_fit();
@@ -253,7 +252,7 @@ pub(super) fn tight(mut text: String) -> String {
     text
 }
 
-/// Joins texts without a copy where there is only one.
+/// Joins texts without a copy if there is only one.
 pub(super) fn join<'a>(mut texts: impl Iterator<Item = &'a str>) -> Cow<'a, str> {
     let first = texts.next().unwrap_or_default();
     match texts.next() {
@@ -266,8 +265,8 @@ pub(super) fn join<'a>(mut texts: impl Iterator<Item = &'a str>) -> Cow<'a, str>
     }
 }
 
-/// Returns the list with those changed that this function changes; `None` if it changes none,
-/// without an allocation: most lists are asked about and not changed.
+/// Returns the list with the elements that this function changes; `None`, without an allocation, if
+/// it changes none, as for most lists.
 pub(super) fn changed<T: Clone>(
     list: &[T],
     mut change: impl FnMut(&T) -> Option<T>,
@@ -279,7 +278,7 @@ pub(super) fn changed<T: Clone>(
     Some(before.iter().cloned().chain([first]).chain(behind).collect())
 }
 
-/// Returns in words how much there is: `1 character`, `2 images and 1 file`; nothing of nothing.
+/// Says in words how much there is: `1 character`, `2 images and 1 file`.
 pub(crate) fn in_words<'a>(characters: usize, parts: impl IntoIterator<Item = &'a Part>) -> String {
     let mut counts = [
         (characters, "character", "characters"),

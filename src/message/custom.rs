@@ -10,8 +10,8 @@ const ROLE: &str = "custom";
 
 /// A message that consists of attributes.
 ///
-/// What is read with a role that this version does not know becomes one of these, with the role and
-/// every field kept, and is written again as it was.
+/// A message that was read with a role that this version does not know becomes one of these. The
+/// role and every field are kept, and are written again unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CustomMessage {
     pub(crate) body: Box<CustomBody>,
@@ -24,21 +24,20 @@ pub(crate) struct CustomBody {
     pub(crate) role: String,
     #[serde(with = "json_text")]
     pub(crate) attributes: Attributes,
-    /// Fields beside `role` and `attributes`.
+    /// Fields other than `role` and `attributes`.
     #[serde(with = "json_text")]
     pub(crate) unknown: Attributes,
 }
 
-/// Returns whether a field `attributes` holds attributes. Nobody knows what it stands for in an
-/// unknown role: a map with something in it is taken for attributes, all else is a field like any
-/// other.
+/// Returns whether a field `attributes` holds attributes. In an unknown role its meaning is
+/// unknown: a map that is not empty is taken for attributes, and everything else is a field like
+/// any other.
 pub(crate) fn are_attributes(value: &Value) -> bool {
     value.as_object().is_some_and(|map| !map.is_empty())
 }
 
 impl CustomBody {
-    /// Returns the body with its attributes in the place where they are after it was written and
-    /// read again.
+    /// Returns the body with its attributes where they are after it was written and read again.
     pub(crate) fn normal(mut self) -> Self {
         if self.attributes.is_empty()
             && self.unknown.get("attributes").is_some_and(are_attributes)
@@ -58,10 +57,11 @@ impl CustomMessage {
         Self { body: Box::new(body) }
     }
 
-    /// Returns a message of a role that another format does not know, with all else that was read.
+    /// Returns a message of a role that another format does not know, with everything else that was
+    /// read.
     ///
-    /// Its role may be one that this crate knows, for something else: then all of it, role
-    /// included, are attributes of a message of the application's own.
+    /// Its role may be one that this crate knows with another meaning. Then all of it, role
+    /// included, becomes the attributes of a message of the application.
     pub(crate) fn of_role(role: String, unknown: Attributes) -> Self {
         let body = CustomBody { role, attributes: Attributes::new(), unknown }.normal();
         let is_taken = body.role == "custom" && body.unknown.contains_key("attributes");
@@ -74,9 +74,9 @@ impl CustomMessage {
     }
 
     /// Returns whether this is a record of the application alone: a `custom` message without
-    /// [`fields`](Self::fields), which no provider is ever sent.
+    /// [`fields`](Self::fields), which is never sent to a provider.
     ///
-    /// Such a record takes no place in a window or a budget, and parts nothing: see
+    /// Such a record takes no place in a window or a budget, and separates nothing: see
     /// [`Report::private`](crate::Report::private). A window looks past 1,024 of them, and then the
     /// report says that it looked [no further](crate::Report::search_ended).
     pub fn is_private(&self) -> bool {
@@ -93,8 +93,7 @@ impl CustomMessage {
         &self.body.attributes
     }
 
-    /// Returns the fields that stood beside the attributes when a message of an unknown role was
-    /// read.
+    /// Returns the fields, other than attributes, of a message that was read with an unknown role.
     pub fn fields(&self) -> &Attributes {
         &self.body.unknown
     }

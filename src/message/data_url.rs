@@ -34,13 +34,8 @@ impl Serialize for DataUrl<'_> {
 
 /// Returns media whose data are here: as base64, or in a `data:` URL.
 pub(crate) fn inline(media: &Media) -> Option<DataUrl<'_>> {
-    let data = match &media.source {
-        Source::Base64(data) => data,
-        // If it names the type, the bytes are not needed yet.
-        Source::Reference(_) => "",
-        Source::Url(url) => DataUrl::parse(url)?.data,
-        Source::FileId(_) => return None,
-    };
+    // If a reference replaces the bytes, they are not needed yet.
+    let data = media.data().or_else(|| media.reference().map(|_| ""))?;
     let media_type = known_type(media).unwrap_or("application/octet-stream");
     Some(DataUrl { media_type, data })
 }
@@ -61,7 +56,7 @@ pub(crate) fn known_type(media: &Media) -> Option<&str> {
 
 /// Returns the media type that the first bytes of base64 data show.
 pub(crate) fn sniff(data: &str) -> Option<&'static str> {
-    /// The first letters, and those after the twelfth: the kind of a RIFF file stands there.
+    /// The first letters, and those after the twelfth, which are the kind of a RIFF file.
     const SIGNS: [(&str, &str, &str); 7] = [
         ("iVBORw0KGgo", "", "image/png"),
         ("/9j/", "", "image/jpeg"),

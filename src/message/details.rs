@@ -12,12 +12,12 @@ pub(crate) struct DetailFields {
     pub(crate) name: Option<String>,
     #[serde(with = "json_text")]
     pub(crate) attributes: Attributes,
-    /// Fields that this version does not know: read, kept and written again.
+    /// Fields that this version does not know, kept and written again.
     #[serde(with = "json_text")]
     pub(crate) unknown: Attributes,
 }
 
-/// The details of a message. `None` stands for empty ones, so that equal messages are equal.
+/// The details of a message. `None` means that they are empty, so that equal messages are equal.
 pub(crate) type Details = Option<Box<DetailFields>>;
 
 impl DetailFields {
@@ -52,13 +52,13 @@ pub(super) fn nameless_details<'de, D: Deserializer<'de>>(from: D) -> Result<Det
     Ok(details)
 }
 
-/// Gives a kind of message its attributes, and its name where it may have one.
+/// Gives a kind of message its attributes, and its name if it may have one.
 macro_rules! detailed {
     ($type:ident, $($details:ident).+) => {
         impl $type {
-            /// Returns the same message with one attribute more. Attributes are the application's:
-            /// no provider is sent them. (What only one wire format understands is kept under its
-            /// name, `wire:…`.)
+            /// Returns the same message with one more attribute. Attributes belong to the
+            /// application and are never sent to a provider. (What only one wire format understands
+            /// is kept under its name, `wire:…`.)
             #[must_use]
             pub fn with_attribute(
                 mut self,
@@ -80,14 +80,14 @@ macro_rules! detailed {
         detailed!($type, $details);
 
         impl $type {
-            /// Returns the same message under a name, as that of one of several users.
+            /// Returns the same message under a name, for example that of one of several users.
             #[must_use]
             pub fn with_name(mut self, name: impl Into<String>) -> Self {
                 self.$details.get_or_insert_default().name = Some(name.into());
                 self
             }
 
-            /// Returns the name, where one was given.
+            /// Returns the name, if one was given.
             pub fn name(&self) -> Option<&str> {
                 self.$details.as_ref()?.name.as_deref()
             }

@@ -6,7 +6,7 @@ pub(super) const MEDIA: [&str; 7] =
 pub(super) const REASONING: [&str; 2] = ["text", "signature"];
 pub(super) const CALL: [&str; 4] = ["id", "name", "arguments", "signature"];
 
-/// Returns the known fields of a message of this role, beside the role.
+/// Returns the known fields of a message of this role, without the role.
 pub(super) fn fields_of(role: &str) -> &'static [&'static str] {
     match role {
         "system" | "user" => &["name", "content", "attributes"],
@@ -16,7 +16,7 @@ pub(super) fn fields_of(role: &str) -> &'static [&'static str] {
     }
 }
 
-/// Returns whether a role is that of a message that has a variant of its own.
+/// Returns whether a role has a message variant of its own.
 pub(super) fn is_known(role: &str) -> bool {
     fields_of(role).len() > 1
 }

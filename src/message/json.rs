@@ -1,8 +1,8 @@
 //! The shape of messages in formats that people read: JSON, and whatever else serde calls
 //! human-readable.
 //!
-//! Written by hand: serde's derived `tag` and `flatten` collect every field in a buffer first, let
-//! an unknown field stand there twice, and name no field whose type is wrong.
+//! Written by hand: serde's derived `tag` and `flatten` collect every field in a buffer first,
+//! accept an unknown field twice, and name no field whose type is wrong.
 
 mod check;
 pub(crate) mod fields;
@@ -12,9 +12,10 @@ mod strict;
 
 pub(super) use check::Check;
 use check::Order;
+pub(super) use read::from_human;
 
+use serde::Serialize;
 use serde::ser::{Error, SerializeMap, Serializer};
-use serde::{Deserializer, Serialize};
 
 use super::ai::Body;
 use super::attributes::{Attributes, bounded};
@@ -29,19 +30,15 @@ use super::{
 /// A type with a shape of its own in human-readable formats.
 pub(super) trait Human: Sized {
     fn write<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error>;
-    fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error>;
 }
 
-/// Implements [`Human`] for what is written as an object. `read` knows how to read them all.
+/// Implements [`Human`]. `read` knows how to read them all.
 macro_rules! human {
     ($($type:ident: |$it:ident, $to:ident| $write:expr;)*) => {$(
         impl Human for $type {
             fn write<S: Serializer>(&self, $to: S) -> Result<S::Ok, S::Error> {
                 let $it = self;
                 $write
-            }
-            fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                read::object(from)
             }
         }
     )*};
@@ -88,6 +85,10 @@ human! {
         check::role(it).map_err(S::Error::custom)?;
         close_message(open(to, it.role())?, it.role(), it.attributes(), it.fields())
     };
+    Content: |it, to| match it {
+        Self::Text(text) => to.serialize_str(text),
+        Self::Parts(parts) => to.collect_seq(parts),
+    };
     Part: |it, to| write_part(it, &PARTS, to);
     AiPart: |it, to| match it {
         Self::Content(part) => write_part(part, &AI_PARTS, to),
@@ -97,18 +98,6 @@ human! {
     Media: |it, to| write_media(it, None, to);
     Reasoning: |it, to| write_reasoning(it, None, to);
     ToolCall: |it, to| write_call(it, None, to);
-}
-
-impl Human for Content {
-    fn write<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Text(text) => to.serialize_str(text),
-            Self::Parts(parts) => to.collect_seq(parts),
-        }
-    }
-    fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        read::content(from)
-    }
 }
 
 fn open<S: Serializer>(to: S, role: &str) -> Result<S::SerializeMap, S::Error> {
@@ -141,7 +130,8 @@ fn close_message<M: SerializeMap>(
 }
 
 /// Writes the fields that this version does not know. One with the name of a known field could not
-/// be read again; no reader makes such a field, so this tells whoever wrote the code that did.
+/// be read again. No reader makes such a field, so the error is for the author of the code that
+/// did.
 fn close<M: SerializeMap>(
     mut out: M,
     extra: &Attributes,
@@ -153,9 +143,10 @@ fn close<M: SerializeMap>(
     out.end()
 }
 
-/// Writes the parts of an answer. Where reasoning, content and calls stand in this order, each has
-/// a field of its own. Any other order is told by a content that holds them all; or, where a call
-/// has a `type` of its own, all that stand between the first and the last.
+/// Writes the parts of an answer. If they are in the order reasoning, content, calls, each has a
+/// field of its own. Any other order is written as a content that holds them all; but if leading
+/// reasoning or a trailing call has a `type` of its own, those keep their fields, and the content
+/// holds the parts in between.
 fn put_parts<M: SerializeMap>(out: &mut M, parts: &[AiPart]) -> Result<(), M::Error> {
     let order = Order::of(parts);
     if !order.is_plain() && !order.has_types() {
@@ -178,10 +169,10 @@ fn put_listed<M: SerializeMap>(
     put(out, name, Some(&Listed(list)).filter(|_| !list.is_empty()))
 }
 
-/// Parts of one kind in the field for them: one bare text alone is just that text.
+/// Parts of one kind in the field for them: a single bare text is written as a string.
 struct Listed<'a>(&'a [AiPart]);
 
-/// A part whose kind is clear from where it stands: without a `type`.
+/// A part whose place shows its kind: without a `type`.
 struct Untagged<'a>(&'a AiPart);
 
 impl Serialize for Listed<'_> {
@@ -206,7 +197,7 @@ impl Serialize for Untagged<'_> {
     }
 }
 
-/// Writes a part that stands among parts of these kinds.
+/// Writes a part among parts of these kinds.
 fn write_part<S: Serializer>(part: &Part, known: &[&str], to: S) -> Result<S::Ok, S::Error> {
     match part {
         Part::Text(it) => write_texts(to, Some("text"), TEXT, [Some(&it.text)], &it.extra),

@@ -1,8 +1,15 @@
-//! The media of a message, whoever said it.
+//! The media of a message of any role.
 
 use super::content::changed;
 use super::reference::MediaReference;
 use super::{AiPart, Content, Media, Message, Part, Source};
+
+impl Media {
+    /// Returns the reference that replaces its bytes, if they are in the memory.
+    pub(crate) fn reference(&self) -> Option<&MediaReference> {
+        if let Source::Reference(reference) = &self.source { Some(reference) } else { None }
+    }
+}
 
 impl Message {
     /// Returns the media of the message, in order.
@@ -10,7 +17,7 @@ impl Message {
         self.content_parts().filter_map(|(_, part)| part.as_media())
     }
 
-    /// Returns its parts, whoever said them, without calls and the like: each with its place among
+    /// Returns its parts, whatever its role, without calls and the like: each with its place among
     /// all parts.
     pub(crate) fn content_parts(&self) -> impl Iterator<Item = (usize, &Part)> {
         let sent = self.content().map_or(&[][..], Content::parts).iter().enumerate();
@@ -20,33 +27,17 @@ impl Message {
 
     /// Returns the references of the message, in order.
     pub(crate) fn references(&self) -> impl Iterator<Item = &MediaReference> {
-        self.media().filter_map(|media| match &media.source {
-            Source::Reference(reference) => Some(reference),
-            _ => None,
-        })
+        self.media().filter_map(Media::reference)
     }
 
-    /// Returns whether the message has a [reference](MediaReference) in the place of media. Each
-    /// memory refuses such a message: a reference says which bytes they are, and not that they are
+    /// Returns whether the message has a [reference](MediaReference) instead of media. Every memory
+    /// refuses such a message, since a reference names the bytes but does not prove that they are
     /// there.
     pub fn has_references(&self) -> bool {
         self.references().next().is_some()
     }
 
-    /// Returns the message with base64 in the places of those of its references for which this
-    /// function has some; `None` if it has none.
-    pub(crate) fn with_data(
-        &self,
-        data: impl Fn(&MediaReference) -> Option<String>,
-    ) -> Option<Self> {
-        self.with_sources(|media| match &media.source {
-            Source::Reference(reference) => data(reference).map(Source::Base64),
-            _ => None,
-        })
-    }
-
-    /// Returns the message with those of its media changed that this function changes; `None` if
-    /// it changes none.
+    /// Returns the message with the media that this function changes; `None` if it changes none.
     pub(crate) fn with_sources(
         &self,
         mut change: impl FnMut(&Media) -> Option<Source>,

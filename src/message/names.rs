@@ -1,12 +1,12 @@
-//! Names of tools that stand for others, the nine letters by which they are known, and ids of
-//! calls.
+//! Sent names of tools, the nine letters that identify the original name, and ids of calls.
 
 use std::borrow::Cow;
 
-/// Returns whether two names are those of one tool: they are equal, or one is that under which some
-/// provider is sent the other, which ends in the [nine letters](nine) of it.
+/// Returns whether two names mean the same tool: they are equal, or one is the name under which the
+/// other is sent to some provider, which ends in its [nine letters](nine).
 ///
-/// What a model calls is stored as it said it, and an application names its own tool.
+/// What a model calls is stored as the model wrote it, and an application uses its own name of the
+/// tool.
 pub(crate) fn is_same_tool(one: &str, other: &str) -> bool {
     one == other || stands_for(one, other) || stands_for(other, one)
 }
@@ -21,14 +21,14 @@ fn stands_for(said: &str, name: &str) -> bool {
     end.is_some_and(|end| end.len() == 9 && end == nine(name, 0))
 }
 
-/// Returns a call id with `_` in the place of all characters but letters, digits, `_` and `-`, as
+/// Returns a call id with `_` instead of all characters but letters, digits, `_` and `-`, as
 /// Anthropic takes it. Other providers use dots and colons.
 pub(crate) fn plain_id(id: &str) -> Cow<'_, str> {
     let is_other = |c: char| !c.is_ascii_alphanumeric() && c != '_' && c != '-';
     if id.contains(is_other) { id.replace(is_other, "_").into() } else { id.into() }
 }
 
-/// Returns nine letters or digits that stand for an id, the same in every prompt and every process.
+/// Returns nine letters or digits that identify an id, the same in every prompt and every process.
 pub(crate) fn nine(id: &str, tries: u64) -> String {
     const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let mut hash = fnv1a(id.bytes().chain(tries.to_le_bytes()));
@@ -40,12 +40,12 @@ pub(crate) fn nine(id: &str, tries: u64) -> String {
     name
 }
 
-/// Fowler–Noll–Vo hash: the same on every machine, for ever.
+/// Fowler–Noll–Vo hash: the same on every machine, forever.
 pub(crate) fn fnv1a(bytes: impl Iterator<Item = u8>) -> u64 {
     fnv1a_on(0xcbf2_9ce4_8422_2325, bytes)
 }
 
-/// Goes on with the hash of what was before these bytes.
+/// Continues the hash of the preceding bytes.
 pub(crate) fn fnv1a_on(before: u64, bytes: impl Iterator<Item = u8>) -> u64 {
     bytes.fold(before, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -7,7 +7,7 @@ use std::hash::Hash;
 use super::ToolMessage;
 use super::names::agree;
 
-/// Calls that wait for results, each with what its reader wants to know of it.
+/// Calls that wait for results, each with a value of the reader.
 ///
 /// A result answers the first open call of its id; if both name a tool, the names agree.
 pub(crate) struct OpenCalls<K, T> {
@@ -34,7 +34,7 @@ impl<K: Borrow<str> + Eq + Hash, T> OpenCalls<K, T> {
         self.made += 1;
     }
 
-    /// Closes the call that this result answers, and returns what is known of it.
+    /// Closes the call that this result answers, and returns its value.
     pub(crate) fn answer(&mut self, result: &ToolMessage) -> Option<T> {
         self.answer_known(result, |_| false)
     }
@@ -57,8 +57,7 @@ impl<K: Borrow<str> + Eq + Hash, T> OpenCalls<K, T> {
         self.by_id.values().all(VecDeque::is_empty)
     }
 
-    /// Returns what is known of the calls that are still open, in the order in which they were
-    /// made.
+    /// Returns the values of the calls that are still open, in the order in which they were made.
     pub(crate) fn left(self) -> impl Iterator<Item = T> {
         let mut left: Vec<_> = self.by_id.into_values().flatten().collect();
         left.sort_unstable_by_key(|open| open.number);

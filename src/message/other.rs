@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 /// A part of a kind that this version does not know, kept as it was read: all of its fields, `type`
 /// included.
 ///
-/// There is none that could be said and not be written: the `type` is a text, and not that of a
-/// part that has a variant of its own.
+/// Every such part can be written: its `type` is a text, and not that of a part with a variant of
+/// its own.
 ///
 /// ```
 /// use memory_prompt::message::{Attributes, OtherPart, Part};
@@ -34,19 +34,19 @@ pub(super) const AI_PARTS: [&str; 7] =
     ["text", "image", "audio", "video", "file", "reasoning", "tool_call"];
 
 impl OtherPart {
-    /// Returns the part with these fields, of which one is its `type`.
+    /// Returns the part with these fields, one of which is its `type`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) where `type` is missing, is no text or is
+    /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if `type` is missing, is not a text or is
     /// the type of a known part (`text`, `image`, `audio`, `video`, `file`, `reasoning`,
-    /// `tool_call`), and where a field is nested deeper than 100 levels.
+    /// `tool_call`), and if a field is nested deeper than 100 levels.
     pub fn new(fields: Attributes) -> Result<Self> {
         Self::among(&AI_PARTS, fields)
             .map_err(|text| Error::invalid("part", text.strip_prefix("part: ").unwrap_or(&text)))
     }
 
-    /// Returns the part with these fields, which stood among parts of these known types.
+    /// Returns the part with these fields, which were among parts of these known types.
     pub(super) fn among(known: &[&str], fields: Attributes) -> Result<Self, String> {
         let part = Self(fields);
         let Some(kind) = part.0.get("type") else {

@@ -1,14 +1,14 @@
-//! The type and the dimensions of a picture, as its header tells them.
+//! The type and the dimensions of a picture, according to its header.
 //!
-//! Nothing is decoded but the few bytes that are looked at, wherever they stand: a picture costs
-//! the same whether it has a kilobyte or ten megabytes.
+//! Only the few bytes that are needed are decoded, wherever they are: a picture of ten megabytes
+//! costs no more than one of a kilobyte.
 
 use serde::{Deserialize, Serialize};
 
 use super::base64;
 use super::{Media, Source};
 
-/// The type and the dimensions of a picture, as its header tells them.
+/// The type and the dimensions of a picture, according to its header.
 ///
 /// ```
 /// use memory_prompt::message::{Media, Picture, PictureType};
@@ -61,8 +61,8 @@ impl PictureType {
 }
 
 impl Picture {
-    /// Returns what the header of these bytes tells; `None` where they don't begin as a PNG, JPEG,
-    /// GIF or WebP does, or a side has no pixels.
+    /// Reads the header from these bytes; `None` if they don't begin like a PNG, JPEG, GIF or WebP,
+    /// or if a side has no pixels.
     ///
     /// ```
     /// use memory_prompt::message::{Picture, PictureType};
@@ -75,22 +75,22 @@ impl Picture {
     /// # Ok::<(), &str>(())
     /// ```
     pub fn of(bytes: &[u8]) -> Option<Self> {
-        read(&|at| bytes.get(at).copied())
+        Header(&|at| bytes.get(at).copied()).read()
     }
 }
 
 impl Media {
-    /// Returns the type and the dimensions that the header of a picture tells, whatever its media
-    /// type says; `None` where its data is not here.
+    /// Returns the type and the dimensions from the header of a picture, whatever its media type
+    /// says; `None` if its data is not here.
     pub fn picture(&self) -> Option<Picture> {
-        if let Source::Reference(reference) = &self.source {
+        if let Some(reference) = self.reference() {
             return reference.picture;
         }
         let data = self.data()?;
-        read(&|at| base64::byte_at(data, at))
+        Header(&|at| base64::byte_at(data, at)).read()
     }
 
-    /// Returns the base64 data, where it is here: by itself, or in a `data:` URL.
+    /// Returns the base64 data, if it is here: by itself, or in a `data:` URL.
     pub(crate) fn data(&self) -> Option<&str> {
         match &self.source {
             Source::Base64(data) => Some(data),
@@ -99,64 +99,59 @@ impl Media {
         }
     }
 
-    /// Returns the length of the base64 data, where it is here or in the memory.
+    /// Returns the length of the base64 data, if it is here or in the memory.
     pub(crate) fn data_len(&self) -> Option<u64> {
-        match &self.source {
-            Source::Reference(reference) => Some(reference.size.div_ceil(3).saturating_mul(4)),
-            _ => self.data().map(|data| data.len() as u64),
-        }
+        let kept = self.reference().map(|it| it.size.div_ceil(3).saturating_mul(4));
+        kept.or_else(|| Some(self.data()?.len() as u64))
     }
-}
-
-/// Reads the header of what has these bytes.
-fn read(byte: &dyn Fn(usize) -> Option<u8>) -> Option<Picture> {
-    let header = Header(byte);
-    let (media_type, (width, height)) = if header.is(0, b"\x89PNG\r\n\x1a\n") {
-        let sides = (header.big(16, 4)?, header.big(20, 4)?);
-        (PictureType::Png, header.is(12, b"IHDR").then_some(sides)?)
-    } else if header.is(0, b"\xff\xd8\xff") {
-        (PictureType::Jpeg, header.jpeg()?)
-    } else if header.is(0, b"GIF87a") || header.is(0, b"GIF89a") {
-        (PictureType::Gif, (header.little(6, 2)?, header.little(8, 2)?))
-    } else if header.is(0, b"RIFF") && header.is(8, b"WEBP") {
-        (PictureType::WebP, header.webp()?)
-    } else {
-        return None;
-    };
-    (width > 0 && height > 0).then_some(Picture { media_type, width, height })
 }
 
 /// The first bytes of a file, each had by its place.
 struct Header<'a>(&'a dyn Fn(usize) -> Option<u8>);
 
 impl Header<'_> {
+    fn read(&self) -> Option<Picture> {
+        let (media_type, (width, height)) = if self.is(0, b"\x89PNG\r\n\x1a\n") {
+            let sides = (self.big(16, 4)?, self.big(20, 4)?);
+            (PictureType::Png, self.is(12, b"IHDR").then_some(sides)?)
+        } else if self.is(0, b"\xff\xd8\xff") {
+            (PictureType::Jpeg, self.jpeg()?)
+        } else if self.is(0, b"GIF87a") || self.is(0, b"GIF89a") {
+            (PictureType::Gif, (self.little(6, 2)?, self.little(8, 2)?))
+        } else if self.is(0, b"RIFF") && self.is(8, b"WEBP") {
+            (PictureType::WebP, self.webp()?)
+        } else {
+            return None;
+        };
+        (width > 0 && height > 0).then_some(Picture { media_type, width, height })
+    }
+
     fn is(&self, at: usize, bytes: &[u8]) -> bool {
         bytes.iter().enumerate().all(|(i, byte)| (self.0)(at + i) == Some(*byte))
     }
 
-    /// Returns a number of up to four bytes, of which the first counts most.
+    /// Reads a big-endian number of up to four bytes.
     fn big(&self, at: usize, bytes: usize) -> Option<u32> {
         (0..bytes).try_fold(0, |sum, i| Some(sum << 8 | u32::from((self.0)(at + i)?)))
     }
 
-    /// Returns a number of up to four bytes, of which the last counts most.
+    /// Reads a little-endian number of up to four bytes.
     fn little(&self, at: usize, bytes: usize) -> Option<u32> {
         (0..bytes).rev().try_fold(0, |sum, i| Some(sum << 8 | u32::from((self.0)(at + i)?)))
     }
 
-    /// Passes the segments of a JPEG up to the one that begins a frame, which is the fifth or so.
+    /// Skips the segments of a JPEG up to the one that begins a frame, which is about the fifth.
     fn jpeg(&self) -> Option<(u32, u32)> {
         let mut at = 2;
         for _ in 0..SEGMENTS {
-            let marker = (self.big(at, 1)? == 0xff).then_some(self.big(at + 1, 1)?)?;
-            match marker {
+            match self.big(at, 2)? {
                 // A byte that fills.
-                0xff => at += 1,
+                0xffff => at += 1,
                 // Tables and what is reserved, among the numbers of frames.
-                0xc4 | 0xc8 | 0xcc => at += 2 + self.segment(at)?,
-                0xc0..=0xcf => return Some((self.big(at + 7, 2)?, self.big(at + 5, 2)?)),
-                // The data, the end, or what has no length: no frame has come.
-                0x00..=0x01 | 0xd0..=0xda => return None,
+                0xffc4 | 0xffc8 | 0xffcc => at += 2 + self.segment(at)?,
+                0xffc0..=0xffcf => return Some((self.big(at + 7, 2)?, self.big(at + 5, 2)?)),
+                // The data, the end, what has no length or is no marker: no frame has come.
+                ..=0xff01 | 0xffd0..=0xffda => return None,
                 _ => at += 2 + self.segment(at)?,
             }
         }
@@ -171,7 +166,7 @@ impl Header<'_> {
     fn webp(&self) -> Option<(u32, u32)> {
         const LOW_14: u32 = (1 << 14) - 1;
         if self.is(12, b"VP8 ") && self.is(23, b"\x9d\x01\x2a") {
-            // The two bits above say how to show it larger.
+            // The two bits above say how to scale it up.
             Some((self.little(26, 2)? & LOW_14, self.little(28, 2)? & LOW_14))
         } else if self.is(12, b"VP8L") && self.is(20, b"\x2f") {
             let bits = self.little(21, 4)?;
@@ -184,6 +179,6 @@ impl Header<'_> {
     }
 }
 
-/// The most segments of a JPEG that are passed: a profile of 16 MB has 256, and a file that never
+/// The most segments of a JPEG that are skipped: a profile of 16 MB has 256, and a file that never
 /// ends costs no more than this.
 const SEGMENTS: usize = 1_024;

@@ -6,11 +6,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use super::picture::Picture;
 
-/// A reference to media that a memory keeps beside the record: the hash of their bytes, and what a
-/// page or a prompt has to know of them.
+/// A reference to media that a memory keeps beside the record: the hash of the bytes, and what a
+/// page or a prompt needs to know about them.
 ///
-/// A memory makes it, for [reads](crate::memory::Read::references) that do not want the bytes. One
-/// that is appended is refused, since nobody knows whether the bytes are there.
+/// A memory makes it, for [reads](crate::memory::Read::references) that do not want the bytes. An
+/// append of one is refused, since the bytes may not be there.
 ///
 /// ```
 /// use memory_prompt::Message;
@@ -31,12 +31,12 @@ pub struct MediaReference {
     pub sha256: Sha256,
     /// The number of the bytes.
     pub size: u64,
-    /// The type and the dimensions, where it is a picture whose header tells them.
+    /// The type and the dimensions, if it is a picture with a readable header.
     #[serde(default)]
     pub picture: Option<Picture>,
 }
 
-/// A SHA-256 hash: 64 hexadecimal digits in JSON and for people.
+/// A SHA-256 hash, written as 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sha256(pub [u8; 32]);
 
@@ -54,15 +54,12 @@ impl fmt::Debug for Sha256 {
 
 impl Serialize for Sha256 {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        if to.is_human_readable() { to.collect_str(self) } else { self.0.serialize(to) }
+        to.collect_str(self)
     }
 }
 
 impl<'de> Deserialize<'de> for Sha256 {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        if !from.is_human_readable() {
-            return <[u8; 32]>::deserialize(from).map(Self);
-        }
         let text = String::deserialize(from)?;
         if text.len() != 64 || !text.bytes().all(|it| it.is_ascii_hexdigit()) {
             return Err(de::Error::custom("a SHA-256 hash has 64 hexadecimal digits"));

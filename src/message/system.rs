@@ -17,7 +17,7 @@ impl SystemMessage {
         Self { text: tight(text.into()), details: None }
     }
 
-    /// Returns the same message with a paragraph more; an empty one changes nothing.
+    /// Returns the same message with one more paragraph; an empty one changes nothing.
     #[must_use]
     pub(crate) fn joined(mut self, paragraph: &str) -> Self {
         if !self.text.is_empty() && !paragraph.is_empty() {
@@ -27,8 +27,8 @@ impl SystemMessage {
         self
     }
 
-    /// Returns the one before with the text of this one as another paragraph; this one where there
-    /// is none before.
+    /// Returns the earlier message with the text of this one as another paragraph; this one if
+    /// there is no earlier one.
     pub(crate) fn behind(self, before: Option<Self>) -> Self {
         match before {
             Some(before) => before.joined(&self.text),

@@ -6,10 +6,10 @@ use super::attributes::Attributes;
 use super::content::Content;
 use super::details::{Details, detailed, nameless_details};
 
-/// The attribute that marks a result which stands in for the true one.
+/// The attribute that marks a stand-in.
 const STAND_IN: &str = "turn:stand_in";
 
-/// The attribute by which a late result finds what stands in for it.
+/// The attribute by which a late result finds its stand-in.
 const CALL: &str = "turn:call";
 
 /// The result of a tool for one call.
@@ -26,7 +26,7 @@ pub struct ToolMessage {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub(crate) struct Answer {
     pub(crate) call_id: String,
-    /// The name of the tool; empty where the history does not know it.
+    /// The name of the tool; empty if the history does not know it.
     pub(crate) tool_name: String,
     pub(crate) is_error: bool,
     /// The fields that few results have. Their `name` is not used: the tool's is `tool_name`.
@@ -53,13 +53,13 @@ impl ToolMessage {
         self
     }
 
-    /// Returns the same result, marked as one that stands in for the true one: the tool took too
-    /// long, or nobody knows what became of the call.
+    /// Returns the same result, marked as a stand-in for the true one: the tool took too long, or
+    /// the outcome of the call is unknown.
     ///
-    /// When the true result arrives later, it is sent in this one's place. The mark is the
+    /// When the true result arrives later, it is sent instead of this one. The mark is the
     /// attribute `turn:stand_in`, so it is stored like any other. Ids of calls repeat from turn to
-    /// turn, so a [turn](crate::Turn) writes besides, on both, which call of which turn it is
-    /// about: the attribute `turn:call`. A result that says so takes no other one's place.
+    /// turn, so a [turn](crate::Turn) also writes on both results which call of which turn they
+    /// answer, in the attribute `turn:call`. A result with that attribute replaces no other.
     ///
     /// ```
     /// use memory_prompt::message::ToolMessage;
@@ -84,13 +84,13 @@ impl ToolMessage {
         self.answer.details.is_some() && self.attributes().get(STAND_IN) == Some(&Value::Bool(true))
     }
 
-    /// Returns the same result with the tag of its call: where ids of calls repeat, the tag tells
+    /// Returns the same result with the tag of its call: if ids of calls repeat, the tag tells
     /// which call it answers.
     pub(crate) fn with_call_tag(self, tag: &str) -> Self {
         self.with_attribute(CALL, tag)
     }
 
-    /// Returns the tag of its call, where it bears one: no other call has the same.
+    /// Returns the tag of its call, if it has one; no other call has the same tag.
     pub(crate) fn call_tag(&self) -> Option<&str> {
         self.answer.details.as_ref()?.attributes.get(CALL)?.as_str()
     }
@@ -105,7 +105,7 @@ impl ToolMessage {
         &self.answer.call_id
     }
 
-    /// Returns the name of the tool; empty where the history did not keep it.
+    /// Returns the name of the tool; empty if the history did not keep it.
     pub fn tool_name(&self) -> &str {
         &self.answer.tool_name
     }

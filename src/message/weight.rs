@@ -8,8 +8,8 @@ use super::details::DetailFields;
 use super::{AiPart, Content, Detail, Media, Message, Part, Source};
 
 impl Message {
-    /// Returns about how many bytes this message takes on the heap: O(1) for plain text, else
-    /// O(what it consists of). What an allocator adds is not counted.
+    /// Returns the approximate number of bytes that this message takes on the heap: O(1) for plain
+    /// text, else O(number of its elements). The allocator's overhead is not counted.
     pub(crate) fn heap_bytes(&self) -> usize {
         let said = match self {
             Self::System(m) => m.text.capacity(),
@@ -33,7 +33,7 @@ impl Message {
     }
 }
 
-/// Returns the bytes of a list and of what its elements take besides.
+/// Returns the bytes of a list and of what its elements hold.
 fn sum<T>(list: &[T], besides: impl Fn(&T) -> usize) -> usize {
     size_of_val(list) + list.iter().map(besides).sum::<usize>()
 }
@@ -89,7 +89,7 @@ fn attributes(fields: &Attributes) -> usize {
     if fields.is_empty() {
         return 0;
     }
-    // A list of what is still to weigh, for there is no telling how deep the values nest.
+    // A list of what is still to be weighed, since the nesting of the values is not limited.
     let mut bytes = nodes(fields);
     let mut rest: Vec<&Value> = fields.values().collect();
     while let Some(value) = rest.pop() {
@@ -109,8 +109,8 @@ fn attributes(fields: &Attributes) -> usize {
     bytes
 }
 
-/// Returns the bytes of a map's keys and nodes: each node has room for eleven fields and holds six
-/// at least, but for the first.
+/// Returns the bytes of a map's keys and nodes: each node has room for eleven fields, and all but
+/// the first hold at least six.
 fn nodes(map: &Attributes) -> usize {
     let node = 11 * size_of::<(String, Value)>();
     map.len().div_ceil(6) * node + map.keys().map(String::capacity).sum::<usize>()

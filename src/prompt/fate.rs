@@ -15,7 +15,7 @@ use crate::text::Grouped;
 pub enum Fate {
     /// It is sent unchanged, or with changes that the provider demands.
     Sent,
-    /// It came late, and is sent behind its call, which is at this position.
+    /// It came late, and is sent after its call, which is at this position.
     Moved(u64),
     /// It is sent shortened or replaced: the bytes of its text before and after.
     Cut(usize, usize),
@@ -27,7 +27,7 @@ pub enum Fate {
     Question,
     /// It is not sent, but a temporary message quotes it.
     Quoted,
-    /// A summary or a compaction stands for it, as for everything before this position.
+    /// A summary or a compaction replaces it, and everything else before this position.
     Covered(u64),
     /// It is older than what is sent.
     BeforeWindow(Setting),
@@ -128,7 +128,7 @@ impl Prompt {
         self.sent_positions().any(|at| at == position)
     }
 
-    /// Returns the ranges before the window of which no record is sent or named by itself.
+    /// Returns the ranges before the window that have no record that is sent or named by itself.
     pub(crate) fn before_window(&self) -> Vec<(Range<u64>, Fate)> {
         let report = self.report();
         let left_out = report.left_out.iter().map(|it| it.position);

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::iter::FusedIterator;
 use std::ops::Range;
+use std::slice;
 use std::sync::Arc;
 
 use super::Origin;
@@ -42,8 +43,7 @@ pub(crate) enum Item<'a, M = Arc<Message>> {
 /// references: `prompt.iter().collect::<Vec<_>>()`.
 #[derive(Clone)]
 pub struct Iter<'a> {
-    pieces: &'a [Piece],
-    next_piece: usize,
+    pieces: slice::Iter<'a, Piece>,
     records: &'a Records,
     /// The next record, and how many of the piece are left.
     cursor: Cursor<'a>,
@@ -65,10 +65,6 @@ impl Pieces {
             _ if places.is_empty() => {}
             _ => self.list.push(Piece::Records(places)),
         }
-    }
-
-    pub(crate) fn reserve(&mut self, n: usize) {
-        self.list.reserve(n);
     }
 
     pub(crate) fn push(&mut self, message: Arc<Message>, origin: Origin) {
@@ -105,7 +101,7 @@ impl Pieces {
         self.shared += other.shared;
     }
 
-    /// Frees the runs of records of which nothing is sent: those before the window, and those
+    /// Frees the runs of records from which nothing is sent: those before the window, and those
     /// between it and messages sent before it.
     #[inline]
     pub(super) fn free_unsent(&mut self, records: &mut Records) {
@@ -131,10 +127,15 @@ impl Pieces {
             return;
         }
         records.forget(&gone);
+        // How many records have gone up to the end of each run.
+        let mut sums = Vec::with_capacity(gone.len());
+        for run in &gone {
+            sums.push(run.len() + sums.last().copied().unwrap_or(0));
+        }
         for piece in &mut self.list {
             if let Piece::Records(places) = piece {
-                let before = gone.iter().take_while(|run| run.end <= places.start);
-                let before: usize = before.map(Range::len).sum();
+                let runs = gone.partition_point(|run| run.end <= places.start);
+                let before = runs.checked_sub(1).map_or(0, |last| sums[last]);
                 *places = places.start - before..places.end - before;
             }
         }
@@ -143,8 +144,8 @@ impl Pieces {
     /// Returns the messages; needs the records that the ranges refer to.
     #[inline]
     pub(crate) fn iter<'a>(&'a self, records: &'a Records) -> Iter<'a> {
-        let (pieces, cursor) = (&self.list, records.cursor(0));
-        Iter { pieces, next_piece: 0, records, cursor, in_piece: 0, left: self.len }
+        let (pieces, cursor) = (self.list.iter(), records.cursor(0));
+        Iter { pieces, records, cursor, in_piece: 0, left: self.len }
     }
 
     /// Returns the messages with their origins; needs the same records.
@@ -176,16 +177,11 @@ impl<'a> Iter<'a> {
     /// Called at the start of a piece. Returns and passes its message if it is not a record; else
     /// moves the cursor to the piece's first record.
     fn own(&mut self) -> Option<Item<'a, &'a Arc<Message>>> {
-        let piece = self.pieces.get(self.next_piece)?;
-        self.next_piece += 1;
-        let places = match piece {
+        let places = match self.pieces.next()? {
             Piece::One(message, origin) => return Some(Item::Own(message, *origin)),
             Piece::Records(places) => places,
         };
-        match places.start.checked_sub(self.cursor.at()) {
-            Some(ahead) => self.cursor.advance(ahead),
-            None => self.cursor = self.records.cursor(places.start),
-        }
+        self.cursor = self.records.cursor(places.start);
         self.in_piece = places.len();
         None
     }

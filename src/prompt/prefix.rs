@@ -49,8 +49,8 @@ pub struct SharedPrefix {
 /// Hashes that identify the tools and options of a request.
 ///
 /// Providers read tools and options before the messages, so a cached prefix ends if they change.
-/// Equal ones have equal numbers within one version of this crate. 0 stands for no tools, and for
-/// unknown options.
+/// Equal ones have equal numbers within one version of this crate. 0 means no tools, or unknown
+/// options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Fingerprint {
@@ -86,7 +86,7 @@ pub enum Break {
     Summary,
     /// The message at this position was pinned or unpinned, or is a pin that the window has passed.
     Pin(u64),
-    /// The result at this position came late, and is sent behind its call.
+    /// The result at this position came late, and is sent after its call.
     LateResult(u64),
     /// The message at this position is cut differently than before, or is no longer cut.
     Truncation(u64),

@@ -43,14 +43,14 @@ pub struct Report {
     pub window: u64,
     /// The number of records in the prompt, whole or truncated.
     pub sent: usize,
-    /// The position before which the sent summary stands for everything.
+    /// The position before which the sent summary replaces everything.
     pub summary: Option<u64>,
     /// The number of characters cut off the end of that summary because it was too long.
     pub summary_cut: usize,
     /// The position of the answer that opens the history with the provider's own compaction, which
-    /// stands for everything before it: see [`Row::compacts`](crate::provider::Row::compacts).
+    /// replaces everything before it: see [`Row::compacts`](crate::provider::Row::compacts).
     pub compaction: Option<u64>,
-    /// The number of records that are not sent because a summary or a compaction stands for them.
+    /// The number of records that are not sent because a summary or a compaction replaces them.
     pub covered: u64,
     /// The number of records older than the window; with a summary, those that are neither covered
     /// by it nor within the reach of the window.
@@ -91,7 +91,7 @@ pub struct Report {
     pub pinned_before: Vec<u64>,
     /// The pinned positions that the memory no longer holds, or can't read.
     pub lost_pins: Vec<u64>,
-    /// The results that are sent behind their call instead of in their own place.
+    /// The results that are sent after their call instead of in their own place.
     pub moved: Vec<Moved>,
     /// The positions of the results that a user note at the end of the history announces.
     pub note: Vec<u64>,
@@ -114,8 +114,8 @@ pub struct Report {
     pub truncated: Vec<Truncated>,
     /// The messages with a result or media replaced by a placeholder: see [`Clear`](crate::Clear).
     pub cleared: Vec<Cleared>,
-    /// The position from which on pictures and documents are sent, where the provider takes no more
-    /// of them: those before it are among the cleared. See
+    /// The position from which pictures and documents are sent, if the provider takes no more of
+    /// them: those before it are among the cleared. See
     /// [`Provider`](Provider#pictures-and-documents).
     pub media_from: Option<u64>,
     /// The calls that were answered because no result was recorded.
@@ -174,7 +174,7 @@ impl fmt::Display for NothingRecalled {
     }
 }
 
-/// A result that is sent behind its call instead of in its own place.
+/// A result that is sent after its call instead of in its own place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Moved {
@@ -267,10 +267,10 @@ pub enum Reason {
     Unanswered,
     /// An answer that consists only of results of the provider's own tools whose call is not sent.
     Uncalled,
-    /// An answer of nothing but pictures or documents, of which the provider takes no more.
+    /// An answer that consists only of pictures or documents, of which the provider takes no more.
     Media,
     /// An answer that consists only of the provider's own compaction, and is pinned: another
-    /// compaction, or the window, decides what stands for what is before it.
+    /// compaction, or the window, decides what replaces the messages before it.
     Compaction,
 }
 
@@ -394,14 +394,14 @@ pub enum Adaptation {
     Arguments,
     /// White space at its end was left out, because it would end the prompt.
     Trimmed,
-    /// A placeholder user message was put behind it, because a prompt must not end in an answer.
+    /// A placeholder user message was put after it, because a prompt must not end in an answer.
     Closed,
     /// Each of its calls is sent in an answer of its own, before its result.
     Split,
 }
 
 impl Report {
-    /// Returns the position before which a summary or a compaction stands for everything.
+    /// Returns the position before which a summary or a compaction replaces everything.
     pub(super) fn covers(&self) -> Option<u64> {
         self.summary.max(self.compaction)
     }
@@ -470,7 +470,7 @@ impl Report {
             let lost = Folded(&self.lost_pins);
             writeln!(f, "  pinned     {lost}: not held by the memory any more")?;
         }
-        // The later of the two stands for everything before it.
+        // The later of the two counts.
         let covered = format!("in place of {}", Grouped(self.covered));
         if let Some(position) = self.summary {
             let is_later = self.compaction.is_none_or(|compaction| compaction < position);

@@ -9,21 +9,15 @@ use crate::tool::Tool;
 /// A view of a tool that serialises as its definition in a format's request, with a cache mark if
 /// one is given.
 #[derive(Debug)]
-pub struct Definition<'a, M = ()> {
+pub struct Definition<'a, M> {
     tool: &'a Tool,
     format: Format,
     mark: Option<M>,
 }
 
-impl<'a> Definition<'a> {
-    pub(crate) fn of(tool: &'a Tool, format: Format) -> Self {
-        Self { tool, format, mark: None }
-    }
-}
-
 impl<'a, M> Definition<'a, M> {
     /// Returns a definition with a cache mark, which is only written in Anthropic's format.
-    pub(crate) fn with(tool: &'a Tool, format: Format, mark: Option<M>) -> Self {
+    pub(crate) fn of(tool: &'a Tool, format: Format, mark: Option<M>) -> Self {
         Self { tool, format, mark }
     }
 }
@@ -87,9 +81,8 @@ pub(crate) fn as_sent(tools: &[Tool], provider: Option<Provider>) -> Vec<Tool> {
         // A tool without a name is refused elsewhere.
         let rule = if tool.name().is_empty() { ToolNames::Any } else { rule };
         let named = tool.renamed(&rule.sent(tool.name()));
-        let Ok(json) = serde_json::to_string(&Definition::of(&named, row.format)) else {
-            return named;
-        };
+        let definition = Definition::<()>::of(&named, row.format, None);
+        let Ok(json) = serde_json::to_string(&definition) else { return named };
         // Gemini wraps all of them in one object.
         let wraps = row.format == Format::Gemini;
         let before = if wraps && i == 0 { "[{\"functionDeclarations\":[" } else { "" };

@@ -20,15 +20,14 @@ impl Load {
     /// media, or is not sent as such.
     pub(crate) fn of(part: &Part, message: &Message, row: &Row) -> Option<Self> {
         let media = part.as_media()?;
-        let mut load = Self { bytes: media.data_len().unwrap_or(0), ..Self::default() };
-        match part {
-            Part::Image(_) => {
-                load.pictures = 1;
-                load.side = media.picture().map_or(0, |picture| picture.width.max(picture.height));
-            }
-            Part::File(_) => load.documents = 1,
-            _ => {}
-        }
+        let is_picture = matches!(part, Part::Image(_));
+        let picture = media.picture().filter(|_| is_picture);
+        let load = Self {
+            pictures: is_picture.into(),
+            documents: matches!(part, Part::File(_)).into(),
+            bytes: media.data_len().unwrap_or(0),
+            side: picture.map_or(0, |it| it.width.max(it.height)),
+        };
         (load != Self::default() && is_sent(part, message, row)).then_some(load)
     }
 
@@ -44,14 +43,13 @@ impl Load {
     /// Returns whether all of it fits into a half, a third … of what may be sent together.
     pub(crate) fn fits(&self, limits: &MediaLimits, share: u32) -> bool {
         let within = |most: Option<u32>, n: u64| most.is_none_or(|most| n <= (most / share).into());
-        let (pictures, documents) = (u64::from(self.pictures), u64::from(self.documents));
+        let (pictures, documents) = (self.pictures.into(), self.documents.into());
+        let many = limits.many.filter(|(_, side)| self.side > *side).map(|(most, _)| most);
         within(limits.pictures, pictures)
+            && within(many, pictures)
             && within(limits.documents, documents)
             && within(limits.together, pictures + documents)
             && within(limits.bytes, self.bytes)
-            && limits
-                .many
-                .is_none_or(|(above, side)| self.pictures <= above / share || self.side <= side)
     }
 
     /// Returns why this part alone can't be sent, if so.

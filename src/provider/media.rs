@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The pictures and documents that a provider takes in one request; a field that is `None` bounds
-/// nothing.
+/// The pictures and documents that a provider takes in one request; a field that is `None` sets no
+/// limit.
 ///
-/// Bytes are counted as they are sent, in base64, which is a third more than the file has. Media at
-/// an address, or that the provider holds, count as pictures and documents and have no bytes. A
-/// limit of the whole request leaves a part of it to texts and tools.
+/// Bytes are counted as they are sent, in base64, which is a third more than the size of the file.
+/// Media at an address, or that the provider holds, count as pictures and documents and have no
+/// bytes. A limit of the whole request leaves a part of it to texts and tools.
 ///
 /// ```
 /// use memory_prompt::Provider;
@@ -36,29 +36,20 @@ use serde::{Deserialize, Serialize};
 #[non_exhaustive]
 pub struct MediaLimits {
     /// The most pictures.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub pictures: Option<u32>,
     /// The most documents.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub documents: Option<u32>,
     /// The most pictures and documents together.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub together: Option<u32>,
     /// The most bytes of one picture.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub picture_bytes: Option<u32>,
     /// The most bytes of one document.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub document_bytes: Option<u32>,
     /// The most bytes of all media together, recordings and films included.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u32>,
-    /// The most pixels of a side of a picture.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The most pixels on a side of a picture.
     pub side: Option<u32>,
-    /// The number of pictures above which each has to be smaller, and the most pixels of a side
-    /// then.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The number of pictures above which each must be smaller, and the most pixels on a side then.
     pub many: Option<(u32, u32)>,
 }
 
@@ -74,8 +65,4 @@ impl MediaLimits {
         side: None,
         many: None,
     };
-
-    pub(super) fn is_none(&self) -> bool {
-        *self == Self::NONE
-    }
 }

@@ -15,6 +15,9 @@ pub(super) struct Name<const ROOM: usize = 31> {
     len: u8,
 }
 
+/// The name of a model. Those of Amazon's inference profiles have more than 100 bytes.
+pub(super) type ModelName = Name<255>;
+
 impl<const ROOM: usize> Name<ROOM> {
     /// Returns a name from this crate's tables, or one that was validated.
     pub(super) const fn known(name: &str) -> Self {
@@ -25,7 +28,7 @@ impl<const ROOM: usize> Name<ROOM> {
             bytes[i] = text[i];
             i += 1;
         }
-        #[expect(clippy::cast_possible_truncation, reason = "at most 95")]
+        #[expect(clippy::cast_possible_truncation, reason = "at most 255")]
         let len = i as u8;
         Self { bytes, len }
     }
@@ -71,7 +74,7 @@ impl<'de> Deserialize<'de> for Name {
     }
 }
 
-impl<'de> Deserialize<'de> for Name<95> {
+impl<'de> Deserialize<'de> for ModelName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
         Self::of_model(&name).ok_or_else(|| de::Error::custom("the name of a model is too long"))

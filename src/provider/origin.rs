@@ -42,6 +42,11 @@ pub(crate) fn remember_origin(message: AiMessage, row: &Row) -> AiMessage {
     if is_private(&message) { message.with_attribute(ORIGIN, row.name()) } else { message }
 }
 
+/// Returns whether an answer may contain these media.
+pub(super) fn may_say(ai: &AiMessage, part: &Part, media: &Media, row: &Row) -> bool {
+    PrivateFilter::of(origin(ai), row).is_said(part, media)
+}
+
 /// Returns whether an answer contains anything that not every provider understands.
 pub(crate) fn is_private(message: &AiMessage) -> bool {
     has_private_keys(message.attributes()) || message.parts().iter().any(holds_private)
@@ -111,7 +116,7 @@ struct PrivateFilter<'a> {
     row: &'a Row,
     /// True if the message is from this provider or its family.
     own: bool,
-    /// True if reasoning is left out, whoever gave it.
+    /// True if all reasoning is left out, whatever its origin.
     forgets: bool,
     mark: &'static str,
     /// The attribute with the fields outside the content.
@@ -408,8 +413,8 @@ pub(crate) fn is_emptied(message: &Message, copy: &Message) -> bool {
     !ai.parts().is_empty() && left.parts().is_empty() && left.texts().all(str::is_empty)
 }
 
-/// Returns whether a server of OpenAI's format is sent this reasoning: in the content, if it is a
-/// block of Mistral's, or in the field that its row names.
+/// Returns whether this reasoning is sent to a server of OpenAI's format: in the content, if it is
+/// a block of Mistral's, or in the field that its row names.
 pub(crate) fn goes_back(thought: &Reasoning, row: &Row) -> bool {
     let holds = |key| thought.extra.get("openai").is_some_and(|kept| kept.get(key).is_some());
     match row.reasoning {
@@ -421,14 +426,14 @@ pub(crate) fn goes_back(thought: &Reasoning, row: &Row) -> bool {
 }
 
 /// Returns whether an answer contains the provider's own compaction of everything before it. A
-/// failed compaction is empty, and stands for nothing.
+/// failed compaction is empty, and replaces nothing.
 pub(crate) fn holds_compaction(message: &Message, row: &Row) -> bool {
     let Message::Ai(ai) = message else { return false };
     if !row.compacts || ai.parts().is_empty() {
         return false;
     }
     let taken = PrivateFilter::of(origin_of(message), row);
-    // If it is not sent back, it stands for nothing.
+    // If it is not sent back, it replaces nothing.
     taken.all() && ai.parts().iter().any(|part| taken.is_compaction(part))
 }
 

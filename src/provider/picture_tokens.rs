@@ -1,21 +1,20 @@
 //! The tokens that a picture costs by the rule of its provider.
 
-use super::Provider;
 use super::model::version;
 use super::row::{Format, Row};
 use crate::message::{Detail, Picture};
 
 impl Row {
-    /// Returns the tokens that a picture of these dimensions costs, looked at in this detail, by
-    /// the rule that is published for the model; `None` where none is known.
+    /// Returns the tokens that a picture of these dimensions costs in this detail, by the rule that
+    /// is published for the model; `None` if none is known.
     ///
-    /// Anthropic and Google have a rule a family, and without a [model](Provider::model) the dearer
-    /// one is taken. OpenAI's rules differ by the model, and only those of models that are named
-    /// here are known: GPT-4o, 4.1, 4.5 and 5, o1, o3, o4-mini, and their smaller ones. The name
-    /// decides whoever serves it.
+    /// Anthropic and Google have one rule per family, and without a
+    /// [model](crate::Provider::model) the more expensive one is used. OpenAI's rules differ by
+    /// model, and only those of these models are known: GPT-4o, 4.1, 4.5 and 5, o1, o3, o4-mini,
+    /// and their smaller ones. The name decides, whichever provider serves the model.
     ///
-    /// A token budget counts by it, unless its counter has
-    /// [a count of its own](crate::token::TokenCounter::count_media).
+    /// A token budget counts by this rule, unless its counter has [a count of its
+    /// own](crate::token::TokenCounter::count_media).
     ///
     /// ```
     /// use memory_prompt::Provider;
@@ -35,20 +34,15 @@ impl Row {
         let model = self.model().unwrap_or_default();
         let sides = (u64::from(picture.width), u64::from(picture.height));
         let detail = detail.filter(|_| self.detail);
-        let is_low = detail == Some(&Detail::Low);
-        let openai = |name: &str| by_name(name.rsplit('/').next().unwrap_or(name), sides, is_low);
-        let tokens = if model.contains("claude") {
-            claude(version("claude", model), sides)
-        } else if model.contains("gemini") {
-            gemini(version("gemini", model), sides, detail)
-        } else if let Some(tokens) = openai(model) {
+        let named = by_name(model.rsplit('/').next()?, sides, detail == Some(&Detail::Low));
+        let (is_claude, is_gemini) = (model.contains("claude"), model.contains("gemini"));
+        let is_googles = self.format == Format::Gemini || self.name() == "google_openai";
+        let tokens = if let Some(tokens) = named {
             tokens
-        } else if self.format == Format::Anthropic {
-            claude(None, sides)
-        } else if self.format == Format::Gemini
-            || self.name() == Provider::GoogleOpenAi.row().name()
-        {
-            gemini(None, sides, detail)
+        } else if is_gemini || is_googles && !is_claude {
+            gemini(version("gemini", model), sides, detail)
+        } else if is_claude || self.format == Format::Anthropic {
+            claude(version("claude", model), sides)
         } else {
             return None;
         };
@@ -56,8 +50,8 @@ impl Row {
     }
 }
 
-/// "width * height / 750 tokens", of what is left of it where it is scaled down: to 1,568 pixels a
-/// side and about 1,600 tokens, from Claude 4.7 on to 2,576 and 4,784.
+/// "width * height / 750 tokens", after scaling down: to 1,568 pixels a side and about 1,600
+/// tokens, from Claude 4.7 on to 2,576 and 4,784.
 fn claude(version: Option<(u32, u32)>, sides: (u64, u64)) -> u64 {
     let is_old = version.is_some_and(|version| version < (4, 7));
     let (edge, most) = if is_old { (1_568, 1_600) } else { (2_576, 4_784) };
@@ -66,7 +60,7 @@ fn claude(version: Option<(u32, u32)>, sides: (u64, u64)) -> u64 {
 }
 
 /// 258 tokens for a picture of up to 384 pixels a side, else for each tile of it; from Gemini 3 on
-/// by the detail alone.
+/// only the detail counts.
 fn gemini(version: Option<(u32, u32)>, sides: (u64, u64), detail: Option<&Detail>) -> u64 {
     let by_detail = match detail.map(Detail::as_str) {
         Some("low") => 280,
@@ -97,7 +91,7 @@ const TILES: [(&str, u64, u64); 9] = [
     ("computer-use-preview", 65, 129),
 ];
 
-/// Patches of 32 pixels, at most 1,536: the hundredths of a token that each costs.
+/// Patches of 32 pixels, at most 1,536, and the cost of each in hundredths of a token.
 const PATCHES: [(&str, u64); 5] = [
     ("gpt-4.1-mini", 162),
     ("gpt-4.1-nano", 246),
@@ -108,7 +102,7 @@ const PATCHES: [(&str, u64); 5] = [
 
 /// Returns the tokens by the tables of OpenAI's guide to images.
 fn by_name(model: &str, sides: (u64, u64), is_low: bool) -> Option<u64> {
-    // Behind the name stands a date or nothing: `gpt-5.4` is another model than `gpt-5`.
+    // After the name comes a date or nothing: `gpt-5.4` is another model than `gpt-5`.
     let is_of = |name: &str| {
         let rest = model.strip_prefix(name);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with("-20") || rest == "-latest")
@@ -121,12 +115,10 @@ fn by_name(model: &str, sides: (u64, u64), is_low: bool) -> Option<u64> {
     Some(base + tiles * each)
 }
 
-/// Returns the sides scaled down so that the longer and the shorter one are at most this.
+/// Returns the sides, scaled down so that the longer and the shorter one are at most this long.
 fn within((width, height): (u64, u64), longer: u64, shorter: u64) -> (u64, u64) {
     let scaled = |(width, height): (u64, u64), most: u64, side: u64| {
-        if side <= most {
-            return (width, height);
-        }
+        let side = side.max(most); // what is smaller stays as it is
         ((width * most).div_ceil(side), (height * most).div_ceil(side))
     };
     let fit = scaled((width, height), longer, width.max(height));

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Provider;
 use super::media::MediaLimits;
-use super::name::Name;
+use super::name::{ModelName, Name};
 use super::private::PrivateFields;
 use crate::error::Result;
 
@@ -36,7 +36,7 @@ pub struct Row {
     pub(super) name: Name,
     /// The model, if one was [named](Provider::model).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) model: Option<Name<95>>,
+    pub(super) model: Option<ModelName>,
     /// The format of its requests and answers.
     pub format: Format,
     /// How a prompt must begin.
@@ -49,10 +49,10 @@ pub struct Row {
     #[serde(default)]
     pub blank: Blank,
     /// True if user and model must alternate: no two neighbours of one side, and no user message
-    /// behind a tool result.
+    /// after a tool result.
     #[serde(default)]
     pub alternates: bool,
-    /// True if an answer may end in reasoning, without a text or call behind it.
+    /// True if an answer may end in reasoning, without a text or call after it.
     #[serde(default = "yes")]
     pub ends_in_reasoning: bool,
     /// The form of call ids.
@@ -75,7 +75,7 @@ pub struct Row {
     /// whose template takes it, use a row of your own.
     ///
     /// It is false for Anthropic. Claude Opus 4.8, and most later models, take late system
-    /// messages, but each must be directly behind a user message or tool results, before an answer
+    /// messages, but each must be directly after a user message or tool results, before an answer
     /// or at the end, and not next to another one. An application that appends them only there sets
     /// this in a row [like](Self::like) Anthropic's. (Amazon Bedrock documents it for Opus 4.8;
     /// older models answer 400, and according to public notes of the client's users, Sonnet 5 does
@@ -121,13 +121,13 @@ pub struct Row {
     /// text like others.
     #[serde(default)]
     pub refusals: bool,
-    /// The images that it takes; `None`, in JSON `null`, if the models read text alone.
+    /// The images that it takes; `None`, in JSON `null`, if the models read only text.
     #[serde(default = "common_images")]
     pub images: Option<Images>,
     /// True if the models look at media at any public address.
     #[serde(default = "yes")]
     pub addresses: bool,
-    /// True if a picture may say how closely it is to be looked at.
+    /// True if a picture may say in which detail it is to be looked at.
     #[serde(default = "yes")]
     pub detail: bool,
     /// True if a user may send audio.
@@ -138,25 +138,26 @@ pub struct Row {
     pub files: Files,
     /// The pictures and documents that one request takes: older ones give way, see
     /// [`Provider`](Provider#pictures-and-documents).
-    #[serde(default, skip_serializing_if = "MediaLimits::is_none")]
+    #[serde(default)]
     pub media: MediaLimits,
-    /// True if media that a tool gave stand in its result, as far as the format takes them there.
-    /// Others stand behind it: of Google's models those before Gemini 3 refuse all in it.
+    /// True if media from a tool are sent in its result, as far as the format takes them there.
+    /// Otherwise they are sent after it: Google's models before Gemini 3 refuse all media in a
+    /// result.
     #[serde(default = "yes")]
     pub media_in_results: bool,
     /// True if reasoning without a signature is refused.
     #[serde(default)]
     pub signed_reasoning: bool,
-    /// True if signed reasoning is refused once anything before it has changed, as a window, a
-    /// temporary, a summary or another system message changes it. That of answers before the
-    /// running turn is then left out, so that it is never refused for what has changed between
-    /// turns. Claude Fable and Mythos from 5.1, and Opus, Sonnet and Haiku from 5.5 on do so, if
-    /// the model is named.
+    /// True if signed reasoning is refused once anything before it has changed: by a window, a
+    /// temporary, a summary or another system message. The reasoning of answers before the running
+    /// turn is then left out, so that it is never refused because of changes between turns. Claude
+    /// Fable and Mythos from 5.1, and Opus, Sonnet and Haiku from 5.5 on do so, if the model is
+    /// named.
     #[serde(default)]
     pub binds_thoughts: bool,
-    /// True if the first call of an answer is refused without a signature: those that another
-    /// model made are marked with the one that the reference names for them. In OpenAI's format it
-    /// stands in `extra_content`, as Google's server has it.
+    /// True if the first call of an answer is refused without a signature: calls of another model
+    /// are marked with the signature that the reference names for them. In OpenAI's format it is in
+    /// `extra_content`, as in Google's server.
     #[serde(default)]
     pub signed_calls: bool,
     /// True if the first text or picture of an answer, and each further picture, is refused without
@@ -167,8 +168,8 @@ pub struct Row {
     /// Which names a tool may have.
     #[serde(default)]
     pub tool_names: ToolNames,
-    /// True if the schema of a tool's parameters may be a choice of others at its root: `oneOf`,
-    /// `anyOf`, `allOf`.
+    /// True if the schema of a tool's parameters may be a choice at its root: `oneOf`, `anyOf`,
+    /// `allOf`.
     #[serde(default = "yes")]
     pub any_root: bool,
     /// True if the system message is called `developer`.
@@ -212,8 +213,8 @@ pub struct Row {
     /// string, since many servers take no list there.
     #[serde(default)]
     pub cache_marks: bool,
-    /// True if the server compacts a long conversation by itself: an answer of it or its family
-    /// with an item (a block) of type `compaction` then stands for everything before it, which is
+    /// True if the server compacts a long conversation by itself. An item (a block) of type
+    /// `compaction` in an answer of it or its family then replaces everything before it, which is
     /// not sent to it. If false, such an item is like any other.
     #[serde(default)]
     pub compacts: bool,
@@ -225,10 +226,10 @@ pub struct Row {
 impl Row {
     /// Returns another provider's row under a new name, to be changed.
     ///
-    /// It is another provider then: what an answer of the old one holds for that alone, such as
-    /// signed reasoning, is sent to it only if [`private`](Self::private) says that it takes these
-    /// [from](PrivateFields::from) the old one, and file ids of the old one are not. Rules of
-    /// addresses that are Vertex AI's alone go by its name.
+    /// It is then another provider. Private content of the old one's answers, such as signed
+    /// reasoning, is sent to it only if [`private`](Self::private) takes it
+    /// [from](PrivateFields::from) the old one; file ids of the old one are not sent. Rules for
+    /// addresses that only Vertex AI has depend on its name.
     ///
     /// # Errors
     ///
@@ -248,7 +249,7 @@ impl Row {
         self.model.as_ref().map(Name::as_str)
     }
 
-    /// Returns whether a system message may come behind others.
+    /// Returns whether a system message may come after others.
     pub(crate) fn takes_late_system(&self) -> bool {
         self.system && self.late_system
     }
@@ -297,9 +298,9 @@ pub enum Opens {
     /// With any message, and there must be one: a system message alone is enough.
     #[default]
     WithAny,
-    /// With any message besides the system message.
+    /// With any message except the system message.
     WithMessage,
-    /// With a user message, behind the system message.
+    /// With a user message, after the system message.
     WithUser,
 }
 
@@ -434,8 +435,8 @@ impl ToolNames {
     }
 }
 
-/// The images that a server takes as data, from users and tools, besides PNG and JPEG. One at an
-/// address is looked at by the server alone. A format may have no place for a kind all the same:
+/// The images that a server takes as data, from users and tools, in addition to PNG and JPEG. Only
+/// the server looks at an image at an address. The format may still have no place for a kind:
 /// Anthropic's has none for HEIC, Gemini's none for GIF.
 ///
 /// As JSON, kinds that are not named are not taken: `{"webp": true}` is PNG, JPEG and WebP.
@@ -486,9 +487,9 @@ pub enum Files {
     /// As data, or by the id that the provider gave.
     #[default]
     Data,
-    /// The same, of which it takes PDFs alone as data: a file that is a text is sent as one.
+    /// The same, but only PDFs are taken as data: a text file is sent as text.
     Pdf,
-    /// As data, by id, or by address in the place of the data.
+    /// As data, by id, or by address instead of the data.
     Address,
     /// As Mistral takes them: `document_url`, or a bare `file_id`; audio as its data or address
     /// alone.
@@ -523,7 +524,7 @@ impl MaxTokens {
 pub enum ReasoningField {
     /// `reasoning_content`: many servers.
     ReasoningContent,
-    /// The same in each answer, empty where it has none: DeepSeek.
+    /// The same in each answer, empty if it has none: DeepSeek.
     ReasoningContentAlways,
     /// `reasoning`: vLLM, OpenRouter and others.
     Reasoning,

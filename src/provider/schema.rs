@@ -135,11 +135,17 @@ struct Inner<'a> {
     schema: &'a Value,
     taken: Taken,
     at: SchemaPath<'a>,
+    /// True for an optional property, if all are required.
+    or_null: bool,
 }
 
 impl Serialize for Inner<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { schema, taken, at } = *self;
+        let Self { schema, taken, at, or_null } = *self;
+        if or_null {
+            let either = (Inner { or_null: false, ..*self }, json!({"type": "null"}));
+            return serializer.collect_map([("anyOf", either)]);
+        }
         match schema {
             Value::Object(fields)
                 if taken == Taken::AllRequired
@@ -205,10 +211,6 @@ impl Keywords<'_> {
                 // `const` is written as an `enum` too, and is narrower.
                 ("enum", _) if taken == Taken::Listed && fields.contains_key("const") => {}
                 ("additionalProperties", Value::Bool(_)) | ("required", _) if is_closed => {}
-                ("properties", Value::Object(all)) if taken == Taken::AllRequired => {
-                    let properties = Properties { all, required: required(fields), at: &self.at };
-                    map.serialize_entry("properties", &properties)?;
-                }
                 _ => self.write_keyword(map, keyword, value)?,
             }
         }
@@ -263,7 +265,7 @@ impl Keywords<'_> {
             None => return self.write_keyword(map, "$ref", to),
         }
         let alone = Attributes::from_iter([("$ref".to_owned(), to.clone())]).into();
-        map.serialize_entry("anyOf", &[Inner { schema: &alone, taken, at }])
+        map.serialize_entry("anyOf", &[Inner { schema: &alone, taken, at, or_null: false }])
     }
 
     fn write_keyword<M: SerializeMap>(
@@ -281,14 +283,18 @@ impl Keywords<'_> {
             _ => keyword,
         };
         let around = SchemaPath::In(&self.at, keyword);
-        let one = Inner { schema: value, taken, at: around };
+        let one = Inner { schema: value, taken, at: around, or_null: false };
         match keyword {
             _ if taken.is_strict() && LOOSE.contains(&keyword) => {
                 Err(self.refused(format_args!("a strict schema can't have `{keyword}`")))
             }
-            "properties" => map.serialize_entry(written, &Many { of: value, taken, at: &self.at }),
+            "properties" => {
+                let required = (taken == Taken::AllRequired).then(|| required(self.fields));
+                map.serialize_entry(written, &Many { of: value, taken, at: &self.at, required })
+            }
             "$defs" | "anyOf" | "definitions" | "oneOf" => {
-                map.serialize_entry(written, &Many { of: value, taken, at: &around })
+                let many = Many { of: value, taken, at: &around, required: None };
+                map.serialize_entry(written, &many)
             }
             "items" => map.serialize_entry(written, &one),
             "additionalProperties" if is_listed => map.serialize_entry(written, &one),
@@ -304,51 +310,27 @@ impl Keywords<'_> {
     }
 }
 
-/// The properties of an object when all are required: an optional one may be `null`.
-struct Properties<'a> {
-    all: &'a Attributes,
-    required: &'a [Value],
-    at: &'a SchemaPath<'a>,
-}
-
-impl Serialize for Properties<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.all.len()))?;
-        for (name, schema) in self.all {
-            let at = SchemaPath::In(self.at, name);
-            let inner = Inner { schema, taken: Taken::AllRequired, at };
-            let may_be_null = schema.as_object().is_some_and(|it| has_type(it, "null"));
-            if may_be_null || self.required.iter().any(|it| it == name) {
-                map.serialize_entry(name, &inner)?;
-            } else {
-                map.serialize_entry(name, &OrNull { either: (inner, json!({"type": "null"})) })?;
-            }
-        }
-        map.end()
-    }
-}
-
-#[derive(serde::Serialize)]
-struct OrNull<'a> {
-    #[serde(rename = "anyOf")]
-    either: (Inner<'a>, Value),
-}
-
 struct Many<'a> {
     of: &'a Value,
     taken: Taken,
     at: &'a SchemaPath<'a>,
+    /// The required ones, if each other one may be `null` instead.
+    required: Option<&'a [Value]>,
 }
 
 impl Serialize for Many<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { taken, at, .. } = *self;
+        let Self { taken, at, required, .. } = *self;
+        let inner = |schema, at, or_null| Inner { schema, taken, at, or_null };
         match self.of {
             Value::Object(all) => serializer.collect_map(all.iter().map(|(name, schema)| {
-                (name, Inner { schema, taken, at: SchemaPath::In(at, name) })
+                let has_null = schema.as_object().is_some_and(|it| has_type(it, "null"));
+                let is_optional = |required: &[Value]| !required.iter().any(|it| it == name);
+                let or_null = !has_null && required.is_some_and(is_optional);
+                (name, inner(schema, SchemaPath::In(at, name), or_null))
             })),
             Value::Array(all) => {
-                serializer.collect_seq(all.iter().map(|schema| Inner { schema, taken, at: *at }))
+                serializer.collect_seq(all.iter().map(|schema| inner(schema, *at, false)))
             }
             other => other.serialize(serializer),
         }

@@ -1,13 +1,13 @@
-//! Whether a provider is sent media, and what stands for those that it is not. The limits of its
-//! row, the counts of a budget and the writers of its format all ask this.
+//! Which media are sent to a provider, and what replaces the others. The limits of its row, the
+//! counts of a budget and the writers of its format all ask this.
 
 use super::Provider;
-use super::origin::origin_of;
+use super::origin::{may_say, origin_of};
 use super::row::{Files, Format, Images, Row, is_common_image};
 use crate::message::{Media, Message, Part, Source, base64, inline, known_type};
 
-/// Returns a user's message or a tool's result with a text in place of each part that the provider
-/// can't take, which is noted, or takes as a text; `None` if it takes all.
+/// Returns a user's message or a tool's result with a text instead of each part that the provider
+/// can't take, which is noted, or that it takes as a text; `None` if it takes all.
 pub(crate) fn without_refused(
     message: &Message,
     row: &Row,
@@ -41,7 +41,7 @@ pub(crate) fn placeholder(part: &Part) -> &'static str {
     }
 }
 
-/// Returns the text of a file that is sent as one.
+/// Returns the text of a file that is sent as text.
 fn text_of_file(part: &Part, row: &Row) -> Option<String> {
     let Part::File(media) = part else { return None };
     if takes_file(media, row) { None } else { as_text(media) }
@@ -53,19 +53,21 @@ pub(super) fn is_sent(part: &Part, message: &Message, row: &Row) -> bool {
     is_found(media, message, row)
         && is_taken(part, media, row)
         && has_place(part, message.is_tool(), row)
+        && message.as_ai().is_none_or(|ai| may_say(ai, part, media, row))
 }
 
-/// Returns whether the provider can look where media lie.
+/// Returns whether the provider can reach the place of the media.
 fn is_found(media: &Media, message: &Message, row: &Row) -> bool {
+    let has_data = || inline(media).map(|data| !data.data.is_empty());
     match &media.source {
-        // Read from another provider's history, where it means something else or nothing.
+        // Read from another provider's history, in which it means something else or nothing.
         Source::FileId(id) => match origin_of(message) {
             Some(origin) => shares_files(origin, row),
-            None => knows_id(id, row),
+            None => !id.is_empty() && knows_id(id, row),
         },
-        // The name of a bucket is not told to who can't look into it.
-        Source::Url(url) => inline(media).is_some() || reaches(url, row),
-        Source::Base64(data) => !data.is_empty(),
+        Source::Base64(_) => has_data().is_some_and(|has| has),
+        // The name of a bucket is not sent to a provider that can't read it.
+        Source::Url(url) => has_data().unwrap_or_else(|| !url.is_empty() && reaches(url, row)),
         Source::Reference(_) => true,
     }
 }
@@ -101,7 +103,7 @@ pub(crate) fn has_place(part: &Part, in_result: bool, row: &Row) -> bool {
             inline(media).is_none_or(|data| is_common_image(data.media_type))
         }
         (Format::Anthropic, Part::File(_)) => inline(media).is_none_or(|data| {
-            // A memory keeps no text beside its records: a reference, without data, is none.
+            // A memory keeps no text beside its records: a reference, without data, is not a text.
             let is_text = data.media_type.starts_with("text/") && !data.data.is_empty();
             data.media_type == PDF || is_text && base64::text(data.data).is_some()
         }),
@@ -126,9 +128,9 @@ fn takes_image(media: &Media, row: &Row) -> bool {
     row.images.is_some_and(takes_it)
 }
 
-/// Returns whether a provider can look where this address leads: at that of a store or a file of
-/// one provider, no other can. Claude and Gemini look at no address without TLS ("Only HTTPS URLs
-/// are supported.", "Unsupported file URI type").
+/// Returns whether a provider can fetch this address. Only its owner can fetch that of a store or a
+/// file of one provider. Claude and Gemini fetch no address without TLS ("Only HTTPS URLs are
+/// supported.", "Unsupported file URI type").
 fn reaches(url: &str, row: &Row) -> bool {
     let is_gemini = row.format == Format::Gemini;
     if url.starts_with(GEMINI_FILES) {
@@ -139,16 +141,16 @@ fn reaches(url: &str, row: &Row) -> bool {
         "http" | "file" if is_gemini || row.format == Format::Anthropic => false,
         "http" | "https" => row.addresses || is_youtube(url),
         "gs" => is_gemini,
-        // These two look there by an option, and nobody knows of a server of the application's own.
+        // These two fetch it by an option, and a server with a row of its own is unknown.
         "file" => is_own_or(row, &["vllm", "llama_cpp"]),
-        // Data in other letters than base64, which are not read here, and what only a browser or
+        // Data in another encoding than base64, which is not read here, and what only a browser or
         // an app can open.
         "s3" | "data" | "blob" | "content" => false,
         _ => true,
     }
 }
 
-/// Returns whether a provider may have given this id: the form of some tells whose they are.
+/// Returns whether a provider may have given this id: the form of some ids shows their provider.
 fn knows_id(id: &str, row: &Row) -> bool {
     let mut forms = ["file-", "file_01", "files/"].into_iter();
     let Some(form) = forms.find(|form| id.starts_with(form)) else { return true };
@@ -161,11 +163,9 @@ fn knows_id(id: &str, row: &Row) -> bool {
     form == own && is_own_or(row, hosts)
 }
 
-/// Returns whether this is one of these servers, or one with a row of the application's own, of
-/// which nobody knows.
+/// Returns whether this is one of these servers, or an unknown one with a row of its own.
 fn is_own_or(row: &Row, these: &[&str]) -> bool {
-    let is_named = Provider::NAMED.iter().any(|named| named.row().name() == row.name());
-    !is_named || these.contains(&row.name())
+    Provider::of_name(row.name()).is_none() || these.contains(&row.name())
 }
 
 /// Returns whether Google has the film at this address itself.
@@ -174,14 +174,14 @@ fn is_youtube(url: &str) -> bool {
     hosts.iter().any(|host| url.starts_with(host))
 }
 
-/// Returns whether Google knows the type of what is at this address by itself.
+/// Returns whether Google finds out the type of what is at this address by itself.
 fn is_googles(url: &str) -> bool {
     url.starts_with(GEMINI_FILES) || is_youtube(url)
 }
 
-/// Returns the media type that the name of a file tells, by its ending.
+/// Returns the media type by the ending of a file name.
 fn type_at(url: &str) -> Option<&'static str> {
-    /// Those with the name of the ending.
+    /// Types that are named like the ending.
     const TYPES: &str = "application/json application/pdf audio/aac audio/aiff audio/flac \
         audio/ogg audio/wav image/bmp image/gif image/heic image/heif image/jpeg image/png \
         image/tiff image/webp text/css text/csv text/html text/xml video/avi video/mov video/mp4 \
@@ -204,7 +204,7 @@ fn type_at(url: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns whether Gemini's format has a place for media, of which it wants to know the type.
+/// Returns whether Gemini's format has a place for media; it requires their type.
 fn has_place_at_google(media: &Media) -> bool {
     let media_type = google_type(media);
     match &media.source {
@@ -217,7 +217,7 @@ fn has_place_at_google(media: &Media) -> bool {
 }
 
 /// Returns whether these media may be within a result of Gemini's format: some types of data, and
-/// on Vertex what is in Google's storage. Others may be behind it.
+/// on Vertex what is in Google's storage. Others may be after it.
 pub(crate) fn is_within_result(media: &Media, row: &Row) -> bool {
     const TYPES: [&str; 5] = [PDF, "image/jpeg", "image/png", "image/webp", "text/plain"];
     let is_stored = match &media.source {
@@ -229,7 +229,7 @@ pub(crate) fn is_within_result(media: &Media, row: &Row) -> bool {
     row.media_in_results && is_held && is_seen
 }
 
-/// Returns the media type that Google is told; `None` if it is not known.
+/// Returns the media type for Google; `None` if it is not known.
 pub(crate) fn google_type(media: &Media) -> Option<&str> {
     let told = media.media_type.as_deref();
     match &media.source {
@@ -250,8 +250,8 @@ fn is_read(media_type: &str) -> bool {
     !REFUSED.contains(&media_type) && !media_type.starts_with("application/vnd.")
 }
 
-/// Returns whether it reads data of this type: of an application's only PDF. By its reference it
-/// reads more at an address, such as JSON.
+/// Returns whether it reads data of this type: of the `application` types only PDF. By its
+/// reference it reads more at an address, such as JSON.
 fn is_read_as_data(media_type: &str) -> bool {
     media_type == PDF || is_read(media_type) && !media_type.starts_with("application/")
 }
@@ -261,11 +261,11 @@ const VERTEX: &str = "vertex";
 /// The files that were given to Gemini, which need its key.
 const GEMINI_FILES: &str = "https://generativelanguage.googleapis.com/";
 
-/// Returns whether a provider takes a file as one. Where not, one that is a text is sent as a text.
+/// Returns whether a provider takes a file as a file. If not, a text file is sent as text.
 fn takes_file(media: &Media, row: &Row) -> bool {
     match row.files {
         Files::Never => false,
-        // Of one that is not here nobody knows.
+        // If the data is not here, this is unknown.
         Files::Pdf => inline(media).is_none_or(|data| data.media_type == PDF),
         _ if row.format == Format::Gemini => {
             inline(media).is_none() || google_type(media).is_some_and(is_read_as_data)
@@ -276,8 +276,8 @@ fn takes_file(media: &Media, row: &Row) -> bool {
 
 const PDF: &str = "application/pdf";
 
-/// Returns the text that a file is, if it is one that says something: a PDF may be written in
-/// letters alone, and says nothing so.
+/// Returns the text of a file, if it is a text that says something. A PDF may be written in letters
+/// alone, but is not a text.
 fn as_text(media: &Media) -> Option<String> {
     let text = base64::text(inline(media).filter(|data| data.media_type != PDF)?.data)?;
     (!text.trim().is_empty() && !text.contains('\0')).then_some(text)

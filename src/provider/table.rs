@@ -211,7 +211,7 @@ pub(super) const GEMINI: Row = Row {
     detail: false, // from Gemini 3 on it is taken, of a model that is named
     private: PrivateFields::ALL,
     // Its guide to images: "a maximum of 3,600 image files per request", and 20 MB for a request
-    // with what is sent in it; later pages tell 100 MB, of some models.
+    // with everything in it; later pages say 100 MB, for some models.
     media: MediaLimits { pictures: Some(3_600), bytes: Some(18 * MB), ..MediaLimits::NONE },
     ..named("gemini", COMPATIBLE)
 };

@@ -10,8 +10,8 @@ const MOST: usize = 64;
 
 impl ToolNames {
     /// Returns the name under which a tool is sent: its own if allowed, else the allowed part of
-    /// it, and nine letters that stand for the whole. So two names never become one, and each is
-    /// the same in every prompt.
+    /// it, and nine letters that identify the whole. So two names never become one, and each is the
+    /// same in every prompt.
     ///
     /// ```
     /// use memory_prompt::provider::ToolNames;

@@ -17,8 +17,8 @@ use std::sync::Arc;
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub enum Endings {
-    /// Removes a few English endings, and the commonest in Cyrillic and Arabic letters; common
-    /// irregular English forms become the regular one.
+    /// Removes a few English endings, and the most common ones in Cyrillic and Arabic letters;
+    /// common irregular English forms become the regular one.
     #[default]
     Light,
     /// Words stay as they are.

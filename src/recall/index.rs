@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use super::endings::Endings;
 use super::words::{Word, each_word};
-use crate::message::{Message, fnv1a};
+use crate::message::{Message, ToolMessage, fnv1a};
 use crate::record::{Incarnation, Record, Records, speaker};
 
-/// Holds numbers that stand for words, and no text: what is recalled is read from the memory, so
+/// Holds numbers that represent words, and no text: what is recalled is read from the memory, so
 /// what the memory has forgotten is never sent.
 #[derive(Default)]
 pub(super) struct Index {
@@ -38,7 +38,9 @@ impl Index {
     pub(super) fn add(&mut self, record: &Record<'_>, endings: &Endings, with_tools: bool) {
         let (position, message) = (record.position(), record.message());
         (self.last, self.end) = (hash_of(message), position.saturating_add(1));
-        if !is_searched(message, with_tools) {
+        // They only repeat what is stored, and would push out their sources.
+        let repeats = |it: &ToolMessage| ["search_history", "read_back"].contains(&it.tool_name());
+        if !is_searched(message, with_tools) || message.as_tool().is_some_and(repeats) {
             return;
         }
         let before = self.words.len();

@@ -99,7 +99,8 @@ pub(super) fn score(index: &Index, question: &mut Question, asks: &[usize]) -> (
 fn rarity(having: usize, all: usize) -> f32 {
     let (having, all) = (having as f32, all as f32);
     let rarity = ((all - having + 0.5).max(0.0) / (having + 0.5)).ln_1p();
-    // Names of things should decide, not the words that ask about them.
+    // Names of things should decide, not the words that ask about them: to the power of 1.75, by
+    // roots, which every machine rounds alike.
     rarity * rarity.sqrt() * rarity.sqrt().sqrt()
 }
 

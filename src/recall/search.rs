@@ -30,6 +30,8 @@ pub(crate) struct Search<'a> {
     asked: Asked,
     index: Arc<Mutex<Index>>,
     question: Question,
+    /// The application's own hits.
+    offered: BTreeMap<u64, f32>,
     stage: Stage,
     found: Option<Found>,
     outcome: Outcome,
@@ -37,6 +39,7 @@ pub(crate) struct Search<'a> {
 }
 
 enum Stage {
+    Offer,
     /// The index may lack what is new.
     Grow,
     Page(Range<u64>),
@@ -61,8 +64,9 @@ impl<'a> Search<'a> {
         let days = |today| dates::asked(ends(&asked.question), today);
         question.days = today.map_or_else(Vec::new, days);
         let index = recall.indexes.lock().of(&asked.id);
-        let (stage, outcome) = (Stage::Grow, Outcome::default());
-        Self { recall, asked, index, question, stage, found: None, outcome, on: None }
+        let (offered, outcome) = (BTreeMap::new(), Outcome::default());
+        let stage = Stage::Offer;
+        Self { recall, asked, index, question, offered, stage, found: None, outcome, on: None }
     }
 
     /// Searches this branch, if the memory has several.
@@ -78,6 +82,7 @@ impl<'a> Search<'a> {
     fn next(&mut self) -> Result<Option<Read>> {
         loop {
             match &mut self.stage {
+                Stage::Offer => self.offer()?,
                 Stage::Grow => self.grow()?,
                 Stage::Page(Range { start, end }) => {
                     // One more record, to check that the conversation is still the same.
@@ -135,14 +140,10 @@ impl<'a> Search<'a> {
         (self.outcome.nothing, self.stage) = (Some(why), Stage::Done);
     }
 
-    /// Brings the index up to date, or asks for the next page.
+    /// Brings the index up to date and ranks it, or asks for the next page.
     fn grow(&mut self) -> Result<()> {
-        let asked = &self.asked;
-        if self.recall.candidates.is_none() && self.question.text.is_empty() {
-            self.nothing(NothingRecalled::NoQuestion);
-            return Ok(());
-        }
-        let mut index = self.index.lock();
+        let (asked, shared) = (&self.asked, Arc::clone(&self.index));
+        let mut index = shared.lock();
         let is_other = match index.incarnation {
             Some(_) => asked.incarnation != index.incarnation,
             // An index of more than this memory holds may come from the same conversation, if
@@ -160,14 +161,13 @@ impl<'a> Search<'a> {
         if known.is_some_and(|record| record.position() == index.end) {
             self.add(&mut index, &asked.newest, asked.held.end);
         }
-        let (from, bytes) = (index.end, index.bytes());
-        drop(index);
-        self.recall.indexes.lock().note(&asked.id, bytes);
-        if from < asked.held.end {
-            self.stage = Stage::Page(from..asked.held.end.min(from.saturating_add(PAGE)));
+        self.recall.indexes.lock().note(&asked.id, index.bytes());
+        let (from, end) = (index.end, asked.held.end);
+        if from < end {
+            self.stage = Stage::Page(from..end.min(from.saturating_add(PAGE)));
             return Ok(());
         }
-        self.rank()
+        self.rank(&index)
     }
 
     /// Adds the records before this position that the index lacks.
@@ -202,18 +202,13 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn rank(&mut self) -> Result<()> {
+    fn rank(&mut self, index: &Index) -> Result<()> {
         let quotes = Quotes::new(self.recall, &self.asked)?;
         let most = quotes.most_lines();
-        // Before the index is locked, since the application's own search may use the index, or
-        // wait.
-        let offered = self.offered(most);
-        let index = self.index.lock();
         if self.asked.goes_on && !self.question.is_remark {
-            self.question.go_on(&index, self.asked.asks);
+            self.question.go_on(index, self.asked.asks);
         }
-        let hits = rank(self.recall, &self.asked, &index, &mut self.question, &offered, most);
-        drop(index);
+        let hits = rank(self.recall, &self.asked, index, &mut self.question, &self.offered, most);
         if hits.is_empty() {
             self.nothing(NothingRecalled::NothingFits);
         } else {
@@ -222,11 +217,17 @@ impl<'a> Search<'a> {
         Ok(())
     }
 
-    /// Returns the application's own hits, each message once. If that search fails, the hits by
-    /// words are sent without them.
-    fn offered(&mut self, most: usize) -> BTreeMap<u64, f32> {
-        let mut offered = BTreeMap::new();
-        let Some(candidates) = &self.recall.candidates else { return offered };
+    /// Takes the application's own hits, each message once. If that search fails, the hits by words
+    /// are sent without them. It may use the index, or wait: others may change the index meanwhile.
+    fn offer(&mut self) -> Result<()> {
+        self.stage = Stage::Grow;
+        let Some(candidates) = &self.recall.candidates else {
+            if self.question.text.is_empty() {
+                self.nothing(NothingRecalled::NoQuestion);
+            }
+            return Ok(());
+        };
+        let most = Quotes::new(self.recall, &self.asked)?.most_lines();
         // Messages that are sent anyway are not quoted, so that many more are asked for.
         let n = most.saturating_add(self.asked.not_these.len());
         let found = candidates.candidates(&self.asked.id, &self.asked.question, n);
@@ -236,11 +237,11 @@ impl<'a> Search<'a> {
         });
         for Candidate { position, fit } in found {
             if fit.is_finite() && fit > 0.0 && fit >= self.recall.least_fit {
-                let known: &mut f32 = offered.entry(position).or_default();
+                let known = self.offered.entry(position).or_default();
                 *known = known.max(fit.min(1.0));
             }
         }
-        offered
+        Ok(())
     }
 
     /// Quotes the best hits, and asks for more while there is room.

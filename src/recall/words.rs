@@ -20,7 +20,7 @@ const MOST_BYTES: usize = 512 << 10;
 ///
 /// - An identifier is found whole and by its parts: `getUserById`, `ERR_SSL`, `main.rs`.
 /// - In scripts without spaces words can't be found without a dictionary. There, and in Korean,
-///   each pair of neighbouring characters is a word, and so is a character that stands alone.
+///   each pair of neighbouring characters is a word, and so is a single character.
 /// - In a language whose endings are unknown, each four letters of a longer word are words too.
 pub(super) fn each_word(text: &str, endings: &Endings, mut found: impl FnMut(Word, Range<usize>)) {
     let text = text.split_at(floor_char_boundary(text, MOST_BYTES)).0;
@@ -95,7 +95,7 @@ fn fours(word: &str, mut found: impl FnMut(&str)) {
 }
 
 /// Returns whether the endings of a text's language are unknown: its script has no rule, or its
-/// Latin letters have marks and it has none of the commonest English words.
+/// Latin letters have marks and it has none of the most common English words.
 fn is_foreign(text: &str) -> bool {
     let is_marked = |c| matches!(c, '\u{c0}'..='\u{24f}' | '\u{1e00}'..='\u{1eff}');
     let is_other = |c| {
@@ -109,7 +109,7 @@ fn is_foreign(text: &str) -> bool {
     !text.is_ascii() && text.contains(is_other) || text.contains(is_marked) && !is_english()
 }
 
-/// Chinese and Japanese characters that stand between words more often than in them: pairs with one
+/// Chinese and Japanese characters that occur between words more often than in them: pairs with one
 /// of these are frequent and say nothing.
 const PARTICLES: &str = "的了着过過吗嗎呢吧啊呀嘛はがをにでとのもへ";
 

@@ -1,6 +1,8 @@
 //! The parts of a snapshot that are read only on request.
 
-use super::{Records, Slot, Snapshot, Unreadable};
+use serde::{Deserialize, Serialize};
+
+use super::{Incarnation, Records, Slot, Snapshot, Unreadable};
 use crate::message::Message;
 
 /// Slots and single records. Most reads ask for neither, and carry an empty pointer.
@@ -9,10 +11,19 @@ pub(crate) struct Extra {
     slots: Vec<Slot>,
     picked: Records,
     unreadable: Vec<Unreadable>,
-    has_references: bool,
     is_forked: bool,
+    undone: Option<Replaced>,
     /// The end of the stored records, if records of a turn come after them.
     stored: Option<u64>,
+}
+
+/// The branches that have other messages at the point of a branch to be made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Replaced {
+    /// The number of messages that all of them share.
+    pub(crate) at: u64,
+    /// Each branch, with the number of messages that it has after these.
+    pub(crate) branches: Vec<(Option<Incarnation>, u64)>,
 }
 
 static NONE: Records = Records::none();
@@ -67,14 +78,6 @@ impl Snapshot {
         self
     }
 
-    /// Returns the snapshot with the mark that references stand in its records, if they do.
-    pub(crate) fn with_references(mut self, are_there: bool) -> Self {
-        if are_there {
-            self.extra().has_references = true;
-        }
-        self
-    }
-
     /// Returns the snapshot with the mark that its branch was made on another one, if it was.
     pub(crate) fn forked(mut self, is_forked: bool) -> Self {
         if is_forked {
@@ -88,17 +91,30 @@ impl Snapshot {
         self.extra.as_ref().is_some_and(|extra| extra.is_forked)
     }
 
+    /// Returns the snapshot with what was undone behind its end, if something was.
+    pub(crate) fn with_undone(mut self, undone: Option<Replaced>) -> Self {
+        if undone.is_some() {
+            self.extra().undone = undone;
+        }
+        self
+    }
+
+    /// Returns what was undone behind its end: the next question replaces it.
+    pub(crate) fn undone(&self) -> Option<&Replaced> {
+        self.extra.as_ref()?.undone.as_ref()
+    }
+
+    /// Returns whether one of its records has a reference.
+    pub(crate) fn has_references(&self) -> bool {
+        self.records.iter().chain(self.picked().iter()).any(|it| it.message().has_references())
+    }
+
     /// Replaces the messages for which `change` returns one.
     pub(crate) fn change_messages(&mut self, change: impl Fn(&Message) -> Option<Message>) {
         self.records.change(&change);
         if let Some(extra) = &mut self.extra {
             extra.picked.change(&change);
         }
-    }
-
-    /// Returns whether references may stand in the records.
-    pub(crate) fn has_references(&self) -> bool {
-        self.extra.as_ref().is_some_and(|extra| extra.has_references)
     }
 
     /// Leaves out the picked records before the position `first`.

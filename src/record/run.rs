@@ -63,11 +63,6 @@ impl Run {
         Some(Record { position: self.position + i as u64, cell, run: self })
     }
 
-    pub(crate) fn newest(&self, n: usize) -> Self {
-        let skip = self.len.saturating_sub(n);
-        self.part(skip, self.len - skip)
-    }
-
     /// Returns `len` of its records, from the `skip`th on.
     #[inline]
     pub(crate) fn part(&self, skip: usize, len: usize) -> Self {

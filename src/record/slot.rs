@@ -1,11 +1,18 @@
-//! Slots: small named documents next to the records.
+//! Slots: small named documents beside the records.
 
 use std::fmt;
 use std::sync::Arc;
 
-use super::SlotVersion;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-/// A small named document that is kept next to the records of a conversation, with a version.
+use super::SlotVersion;
+use crate::error::{Error, ErrorKind, Result};
+
+/// The form of the documents that the library keeps in slots.
+pub(crate) const VERSION: u32 = 1;
+
+/// A small named document that is kept beside the records of a conversation, with a version.
 ///
 /// The memory does not read the content. A clone shares it.
 ///
@@ -28,11 +35,7 @@ pub struct Slot {
 impl Slot {
     /// Returns a slot as a memory holds it. For implementers of [`ChatMemory`](crate::ChatMemory).
     pub fn new(name: impl Into<Arc<str>>, version: SlotVersion, content: impl AsRef<[u8]>) -> Self {
-        Self::shared(name.into(), version, content.as_ref().into())
-    }
-
-    pub(crate) fn shared(name: Arc<str>, version: SlotVersion, content: Arc<[u8]>) -> Self {
-        Self { name, version, content }
+        Self { name: name.into(), version, content: content.as_ref().into() }
     }
 
     /// Returns the name, which is unique within the conversation.
@@ -54,6 +57,40 @@ impl Slot {
     pub fn text(&self) -> Option<&str> {
         std::str::from_utf8(&self.content).ok()
     }
+
+    /// Reads `what` the slot holds: a document of the form that is known.
+    pub(crate) fn read<T: DeserializeOwned>(
+        &self,
+        what: &'static str,
+        version: impl FnOnce(&T) -> u32,
+    ) -> Result<T> {
+        let document = self
+            .parse()
+            .map_err(|wrong| self.damaged(what, format!("holds no {what}: {wrong}")))?;
+        match version(&document) {
+            VERSION => Ok(document),
+            other => Err(self.damaged(what, format!("is of the unknown form {other}"))),
+        }
+    }
+
+    /// Reads the content as JSON, or returns where it is wrong. serde's own error quotes what it
+    /// did not expect, which somebody may have said, so no error has it as its source.
+    pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, String> {
+        serde_json::from_slice(&self.content)
+            .map_err(|e| format!("wrong at line {} column {}", e.line(), e.column()))
+    }
+
+    /// Returns the error that `what` the slot holds can't be read.
+    pub(crate) fn damaged(&self, what: &'static str, why: impl fmt::Display) -> Error {
+        Error::new(ErrorKind::Codec, what, format!("the slot {:?} {why}", self.name))
+    }
+}
+
+/// Returns a document as the content of a slot.
+pub(crate) fn written(what: &'static str, document: &impl Serialize) -> Result<Vec<u8>> {
+    serde_json::to_vec(document).map_err(|error| {
+        Error::new(ErrorKind::Codec, what, "the slot can't be written").with_source(error)
+    })
 }
 
 impl fmt::Debug for Slot {

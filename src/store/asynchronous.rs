@@ -75,8 +75,8 @@ pub trait AsyncChatMemoryStore: Debug + Send + Sync {
     }
 
     /// Returns the next `n` slots whose names begin with `names`, of the conversations whose ids
-    /// begin with `prefix`, after the slot of this name of this conversation, or the first `n`.
-    /// This reads the slots of many conversations without their records.
+    /// begin with `prefix`: those after the slot of this name of this conversation, or the first
+    /// `n`. This reads the slots of many conversations without their records.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! This module keeps conversations in Apache Cassandra, on as many machines as needed.
+//! Stores conversations in Apache Cassandra, on as many machines as needed.
 //!
 //! The driver is ScyllaDB's, [`scylla`] 1.9, which works with both. The tests run on Apache
 //! Cassandra 5.0; nothing was tested on ScyllaDB. There too it needs lightweight transactions, for
@@ -57,7 +57,9 @@
 //!   again.
 //! - *Messages are moved* by first copying them into a bucket, and then changing the head to say so
 //!   and removing them from the head's partition. Two writers that do this at once copy the same
-//!   rows; if one dies, its copy is of no use but does no harm.
+//!   rows; if one dies, its copy is of no use but does no harm. A bucket before `start` is never
+//!   filled again: who evicts removes it, copies included. They are written with the timestamp 1,
+//!   so one that comes late is removed as it arrives.
 //! - *A lost answer* does no harm: the same change is sent again. The version that it replaces
 //!   never comes back, so the change is made at most once (unless it begins the conversation, and
 //!   that is deleted in between). If the version is no longer the latest,
@@ -91,9 +93,9 @@
 //!   retries. Different conversations are independent.
 //! - *The time of an append* comes from the coordinating node, both for its messages and for the
 //!   activity that `purge_inactive` uses, so a client with a wrong clock does no harm; unless the
-//!   append has [times](Append::times) of its own, as an import does. The next append
-//!   takes back a [time of activity](Append::closing) that lies ahead; elsewhere it stays. The
-//!   clocks of the nodes must be synchronised, which Cassandra needs anyway.
+//!   append has [times](Append::times) of its own, as an import does. A [time of
+//!   activity](Append::closing) in the future is corrected by the next append here, and stays in
+//!   the other stores. The clocks of the nodes must be synchronised, which Cassandra needs anyway.
 //! - An append is two requests, with or without an id, slots and times. A read is one, or two
 //!   concurrent ones if it asks for slots or single messages, and one more for each bucket that it
 //!   needs. An id costs reading the newest 64 ids together with the head.
@@ -102,7 +104,7 @@
 //!   request and one change, with room for ids and keys. For more, see
 //!   [`CassandraOptions::largest_batch`]. In number, it is some 49,000 messages with an id of 20
 //!   bytes, and 111 with the longest id.
-//! - If two slot names have the same 63-bit hash, the first one has the place, and an append with
+//! - If two slot names have the same 63-bit hash, the first one keeps the place, and an append with
 //!   the other is an error ([`ErrorKind::Invalid`](crate::ErrorKind::Invalid)). Such names do not
 //!   occur by chance, but an attacker who can choose names can find some.
 //!
@@ -112,6 +114,13 @@
 //!   Until another change is made, it may still be made. The first append of a conversation
 //!   replaces no head, so it alone may still be made after a delete, and begins the conversation
 //!   again.
+//!
+//! # What is left of deleted data
+//!
+//! Deleting, purging, evicting and clearing write tombstones, which hide the data at once. The data
+//! themselves stay in the files of the replicas (`SSTables`) until a compaction meets both, which
+//! `nodetool compact` forces; in the commit log until its segment is removed; and in snapshots and
+//! backups as long as these are kept.
 //!
 //! # The rights of an account
 //!

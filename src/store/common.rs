@@ -60,22 +60,16 @@ impl Rows {
         }
     }
 
-    pub(super) fn readable(&self) -> impl Iterator<Item = (u64, &Message)> {
-        self.readable.iter().map(|(position, _, message)| (*position, message))
+    pub(super) fn readable(&self) -> impl Iterator<Item = &Message> {
+        self.readable.iter().map(|(.., message)| message)
     }
 
-    /// Changes the messages for which this returns another one; if it fails, the message becomes
-    /// unreadable.
-    pub(super) fn change(&mut self, to: impl Fn(&Message) -> Result<Option<Message>>) {
-        self.readable.retain_mut(|(position, _, message)| match to(message) {
-            Ok(None) => true,
-            Ok(Some(changed)) => {
-                *message = changed;
-                true
-            }
+    /// Changes the messages; one for which that fails becomes unreadable.
+    pub(super) fn change(&mut self, change: impl Fn(&mut Message) -> Result<()>) {
+        self.readable.retain_mut(|(position, _, message)| match change(message) {
+            Ok(()) => true,
             Err(error) => {
-                let (position, error) = (*position, Arc::new(error));
-                self.unreadable.push(Unreadable { position, error });
+                self.unreadable.push(Unreadable { position: *position, error: Arc::new(error) });
                 false
             }
         });
@@ -98,6 +92,12 @@ pub(super) fn system(
         let text = format!("{backend}: the system message can't be read: {error}");
         Error::new(ErrorKind::Codec, "read", text).with_source(error)
     })
+}
+
+/// Returns what sorts after all texts with this prefix, and before the next ones without it: no
+/// byte of a text is 255.
+pub(super) fn behind(prefix: &str) -> Vec<u8> {
+    [prefix.as_bytes(), b"\xff"].concat()
 }
 
 /// Returns the 64-bit FNV-1a hash of a text. Stored data depend on it, so it must never change.

@@ -7,8 +7,8 @@ use std::ops::Range;
 use super::Info;
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{Append, Expected, Limits, MemoryId, Read};
-use crate::record::{SlotVersion, Snapshot, places};
+use crate::memory::{Append, Expected, Limits, MemoryId};
+use crate::record::{Snapshot, places};
 
 /// How many records are read and written at once: at first, and at most.
 const PAGES: (u64, u64) = (8, 32);
@@ -45,10 +45,6 @@ impl Transfer {
     pub(super) fn new(id: MemoryId, head: Snapshot, info: Info, limits: Limits) -> Self {
         let at = head.start;
         Self { id, head, info, at, page: PAGES.0, limits }
-    }
-
-    pub(super) fn first(slots: Vec<(String, SlotVersion)>) -> Read {
-        Read::newest(0).slots(slots.into_iter().map(|(name, _)| name))
     }
 
     /// Returns the positions of the next records, and their number, if any are left.
@@ -164,7 +160,7 @@ mod tests {
 
     use super::*;
     use crate::message::Message;
-    use crate::record::Slot;
+    use crate::record::{Slot, SlotVersion};
 
     fn transfer(slots: usize, bytes: usize, batch: usize) -> Transfer {
         let slot = |i| Slot::new(format!("slot {i}"), SlotVersion::random(), vec![b'x'; bytes]);
@@ -203,7 +199,7 @@ mod tests {
     }
 
     /// A page held 64 records with all their pictures, twice: a store of scanned documents could
-    /// not be copied in a gigabyte.
+    /// not be copied with a gigabyte of memory.
     #[test]
     fn behind_pictures_fewer_are_held_at_once() {
         let mut transfer = transfer(0, 0, usize::MAX);

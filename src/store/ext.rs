@@ -12,9 +12,13 @@ pub trait ChatMemoryStoreExt: ChatMemoryStore {
     /// positions and times, the system message, slots, the incarnation, and the time of the last
     /// activity.
     ///
-    /// `progress` is called after each batch and each conversation. Append ids are not copied, and
-    /// slots get new versions. What is appended to a conversation while it is copied may be missed,
-    /// so copy when nothing writes.
+    /// `progress` is called before each conversation is begun in the other store, after each batch,
+    /// and after each conversation. Append ids are not copied, and slots get new versions. What is
+    /// appended to a conversation while it is copied may be missed, so copy when nothing writes.
+    ///
+    /// Turns must have ended or be [parked](crate::turn::Ended::Parked) before. If it is in doubt
+    /// whether the last append of a turn was made, its owner repeats it: the other store does not
+    /// know its id, and would store the turn a second time.
     ///
     /// ```
     /// use memory_prompt::store::ChatMemoryStoreExt;
@@ -38,7 +42,8 @@ pub trait ChatMemoryStoreExt: ChatMemoryStore {
     /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if a record can't be read or was evicted
     /// meanwhile. The error names the conversation at which the copy stopped, and the other store
     /// then has half of it: delete it there, and let the filter continue from it. With `Exists`,
-    /// that conversation was there before the copy.
+    /// that conversation was there before the copy. If the process dies instead, the other store
+    /// may have half of the conversation that `progress` named last: do the same with that one.
     fn copy_to(
         &self,
         other: &(impl ChatMemoryStore + ?Sized),

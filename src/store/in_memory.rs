@@ -1,7 +1,6 @@
 //! The store that keeps everything in this process.
 
 mod conversations;
-mod table;
 
 use std::fmt;
 use std::ops::Range;
@@ -11,18 +10,16 @@ use std::time::SystemTime;
 use super::{ChatMemoryStore, Info, exists};
 use crate::error::{Error, Result};
 use crate::memory::{
-    Append, Appended, ChatMemory, DefaultChatMemory, Limits, MemoryId, Read, must_not_refer,
+    Append, Appended, ChatMemory, DefaultChatMemory, LentBatch, Limits, MemoryId, Read,
 };
 use crate::message::Message;
 use crate::record::{Incarnation, SlotVersion, Snapshot, millis, time_of};
 use conversations::Conversations;
-use table::Key;
 
 /// Many conversations in this process. A clone is a handle to the same store.
 ///
 /// Conversations don't wait for each other: the store is locked while an id is looked up, not while
-/// its conversation is used. Finding one among a million costs a single cache miss. Ids are listed
-/// in the order of their bytes.
+/// its conversation is used. Ids are listed in the order of their bytes.
 ///
 /// ```
 /// use memory_prompt::{ChatMemoryExt, ChatMemoryStore, InMemoryStore, Message};
@@ -44,7 +41,7 @@ pub struct InMemoryStore {
 
 /// One conversation of an [`InMemoryStore`].
 pub struct InMemory {
-    key: Key,
+    id: MemoryId,
     conversations: Arc<Conversations>,
 }
 
@@ -60,8 +57,7 @@ impl InMemoryStore {
     ///
     /// Never: all stores return a `Result` here.
     pub fn memory(&self, id: impl Into<MemoryId>) -> Result<InMemory> {
-        let key = self.conversations.key(id.into());
-        Ok(InMemory { key, conversations: Arc::clone(&self.conversations) })
+        Ok(InMemory { id: id.into(), conversations: Arc::clone(&self.conversations) })
     }
 }
 
@@ -75,7 +71,7 @@ impl ChatMemoryStore for InMemoryStore {
     }
 
     fn delete(&self, id: &MemoryId) -> Result<bool> {
-        Ok(self.conversations.remove(&self.conversations.key(id.clone())))
+        Ok(self.conversations.remove(id))
     }
 
     /// Deletes in small steps, so that no other thread waits long.
@@ -94,8 +90,7 @@ impl ChatMemoryStore for InMemoryStore {
     }
 
     fn info(&self, id: &MemoryId) -> Result<Option<Info>> {
-        let found = self.conversations.find(&self.conversations.key(id.clone()));
-        Ok(found.map(|found| {
+        Ok(self.conversations.find(id).map(|found| {
             let (positions, incarnation, active) = found.standing();
             Info::new(positions, time_of(active)).with_incarnation(incarnation)
         }))
@@ -108,8 +103,7 @@ impl ChatMemoryStore for InMemoryStore {
         }
         let incarnation = incarnation.unwrap_or_else(Incarnation::random);
         let restored = DefaultChatMemory::restored(id.clone(), start, incarnation);
-        let began = self.conversations.restore(&self.conversations.key(id.clone()), restored);
-        if began { Ok(()) } else { Err(exists("in-memory", id)) }
+        if self.conversations.restore(id, restored) { Ok(()) } else { Err(exists("in-memory", id)) }
     }
 }
 
@@ -118,7 +112,7 @@ const MOST: u64 = i64::MAX as u64;
 
 impl InMemory {
     fn find(&self) -> Option<Arc<DefaultChatMemory>> {
-        self.conversations.find(&self.key)
+        self.conversations.find(&self.id)
     }
 
     /// Returns the conversation to append to, and creates it if the append begins it. Otherwise
@@ -126,20 +120,20 @@ impl InMemory {
     fn to_append(&self, begins: impl FnOnce() -> bool) -> Arc<DefaultChatMemory> {
         match self.find() {
             Some(found) => found,
-            None if begins() => self.conversations.find_or_create(&self.key),
-            None => Arc::new(DefaultChatMemory::with_id(self.id().clone())),
+            None if begins() => self.conversations.find_or_create(&self.id),
+            None => Arc::new(DefaultChatMemory::with_id(self.id.clone())),
         }
     }
 }
 
 impl ChatMemory for InMemory {
     fn id(&self) -> &MemoryId {
-        self.key.id()
+        &self.id
     }
 
     fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>> {
-        let is_sound = expected.is_none_or(|it| it == 0) && must_not_refer(batch).is_ok();
-        self.to_append(|| is_sound && !batch.is_empty()).append(batch, expected)
+        let mut lent = LentBatch::new(batch, expected);
+        Ok(self.append_with(&mut lent.append)?.positions)
     }
 
     fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
@@ -188,6 +182,6 @@ impl fmt::Debug for InMemoryStore {
 
 impl fmt::Debug for InMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InMemory").field("id", self.id()).finish_non_exhaustive()
+        f.debug_struct("InMemory").field("id", &self.id).finish_non_exhaustive()
     }
 }

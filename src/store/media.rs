@@ -1,7 +1,7 @@
-//! Media that a backend keeps beside its records: each once in a conversation, as bytes under their
-//! hash. A record then has a reference in their place.
+//! Media that a backend keeps beside its records: each once in a conversation, as bytes under
+//! their hash. A record then has a reference instead of them.
 //!
-//! Positions ascend and messages leave from the oldest on. So it is enough to know of each the
+//! Positions ascend, and the oldest messages leave first. So for each, it is enough to know the
 //! newest position that refers to it: once that is evicted, nothing refers to it any more.
 
 use std::collections::BTreeMap;
@@ -11,18 +11,12 @@ use sha2::{Digest, Sha256 as Hasher};
 use crate::error::{Error, ErrorKind, Result};
 use crate::message::{Media, MediaReference, Message, Sha256, Source, base64};
 
-/// The media of a batch that are kept beside its records.
-pub(super) type Beside = BTreeMap<Sha256, Kept>;
+/// The media of a batch that are kept beside its records: for each, its bytes, and the place in
+/// the batch of the newest message that refers to it.
+pub(super) type Beside = BTreeMap<Sha256, (usize, Vec<u8>)>;
 
-/// Media that are kept beside records.
-pub(super) struct Kept {
-    /// The place of the newest message among those of the batch that refers to it.
-    pub(super) place: usize,
-    pub(super) bytes: Vec<u8>,
-}
-
-/// Returns the message at this place with references where it has media of at least so many bytes,
-/// which are added to `beside`; `None` if it has none.
+/// Returns the message at this place with references instead of its media of at least this many
+/// bytes, which are added to `beside`; `None` if it has none.
 pub(super) fn without_media(
     message: &Message,
     place: usize,
@@ -32,14 +26,14 @@ pub(super) fn without_media(
     message.with_sources(|media| {
         let bytes = bytes_of(media, least)?;
         let (sha256, size) = (Sha256(Hasher::digest(&bytes).into()), bytes.len() as u64);
-        beside.entry(sha256).or_insert(Kept { place, bytes }).place = place;
+        beside.entry(sha256).or_insert((place, bytes)).0 = place;
         Some(Source::Reference(MediaReference { sha256, size, picture: media.picture() }))
     })
 }
 
-/// Returns the bytes of media that may be kept beside their record: what comes back is what was
-/// given, so they must stand in the one base64 that is made of them; and all that a prompt asks of
-/// them must be known without them, so they are of a known type, and no text.
+/// Returns the bytes of media that may be kept beside their record. The media must come back
+/// exactly as given, so they must be in canonical base64. A prompt must know all it needs without
+/// the bytes, so they are of a known type, and no text.
 fn bytes_of(media: &Media, least: usize) -> Option<Vec<u8>> {
     let Source::Base64(data) = &media.source else { return None };
     let is_known = media.media_type.is_some() || media.picture().is_some();
@@ -51,20 +45,21 @@ fn bytes_of(media: &Media, least: usize) -> Option<Vec<u8>> {
     (is_kept && base64::encode(&bytes) == *data).then_some(bytes)
 }
 
-/// The bytes that were found beside records.
+/// The bytes that were found for references.
 pub(super) type Found = BTreeMap<Sha256, Vec<u8>>;
 
-/// Returns the message with the bytes in the places of its references; `None` if it has none.
-pub(super) fn filled(message: &Message, found: &Found) -> Result<Option<Message>> {
-    let filled = message.with_data(|reference| {
+/// Replaces the references of a message with the bytes; fails if some were not found.
+pub(super) fn fill(message: &mut Message, found: &Found) -> Result<()> {
+    let filled = message.with_sources(|media| {
+        let reference = media.reference()?;
         let bytes = found.get(&reference.sha256)?;
-        (bytes.len() as u64 == reference.size).then(|| base64::encode(bytes))
+        (bytes.len() as u64 == reference.size).then(|| Source::Base64(base64::encode(bytes)))
     });
-    let lacking = filled.as_ref().unwrap_or(message).references().next().copied();
-    let Some(MediaReference { sha256, size, .. }) = lacking else { return Ok(filled) };
-    let text = match found.get(&sha256).map(Vec::len) {
-        None => format!("the media {sha256} of the record are not there"),
-        Some(is) => format!("the media {sha256} of the record have {is} bytes, not {size}"),
-    };
-    Err(Error::new(ErrorKind::Codec, "read", text))
+    if let Some(filled) = filled {
+        *message = filled;
+    }
+    message.references().next().map_or(Ok(()), |MediaReference { sha256, size, .. }| {
+        let text = format!("the media {sha256} of {size} bytes of the record are not there");
+        Err(Error::new(ErrorKind::Codec, "read", text))
+    })
 }

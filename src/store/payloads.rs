@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::SlotChange;
 use crate::message::Message;
 
-/// The way in which messages are written.
+/// How messages are written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Encoding {
     pub(super) codec: Codec,
@@ -54,11 +54,11 @@ impl Payloads {
     /// that are written with them.
     pub(super) fn sizes<'a>(&'a self, slots: &'a [SlotChange]) -> impl Iterator<Item = usize> + 'a {
         let contents = slots.iter().filter_map(|change| change.content.as_ref());
-        let media = self.beside.values().map(|it| &it.bytes);
+        let media = self.beside.values().map(|(_, bytes)| bytes);
         self.messages.iter().chain(&self.system).chain(contents).chain(media).map(Vec::len)
     }
 }
 
-/// The size from which on media are kept beside their messages, unless a store is told otherwise:
-/// a few kilobytes are read faster with the message than by themselves.
+/// The default size from which on media are kept beside their messages: a few kilobytes are
+/// read faster with the message than separately.
 const MEDIA_FROM: usize = 16 * 1_024;

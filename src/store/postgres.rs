@@ -1,4 +1,4 @@
-//! This module keeps conversations in a PostgreSQL database.
+//! Stores conversations in a PostgreSQL database.
 //!
 //! # The tables
 //!
@@ -29,6 +29,17 @@
 //!
 //! Tables of a later version are refused when a store is opened, and not written to.
 //!
+//! Delete conversations through the store. Nothing ties `message` to `conversation`: if a row of
+//! `conversation` is deleted by hand, its messages stay readable in `message`, and each append to a
+//! new conversation under that id is refused because of its positions, until they are deleted too.
+//!
+//! # What is left of deleted data
+//!
+//! Deleting, purging, evicting and clearing delete rows. As always in PostgreSQL, their bytes stay
+//! in the files of the tables until a vacuum has freed their space and other rows overwrite them
+//! (or `VACUUM FULL` rewrites the table), and in the write-ahead log, its archive, standbys and
+//! backups as long as these are kept.
+//!
 //! # The rights that an account needs
 //!
 //! An account that creates the tables needs `CREATE` on the database, or on the schema if that
@@ -44,7 +55,7 @@
 //!
 //! To only read, it needs `SELECT`; people need `SELECT` on `memory_prompt.history`.
 //!
-//! # What is promised
+//! # Guarantees
 //!
 //! - An append that returned survives what a commit survives: with PostgreSQL's default settings, a
 //!   crash of the server and of its machine. With `synchronous_commit = off`, a crash loses the
@@ -69,11 +80,11 @@
 //!   it waited, the append is retried once, with the conversation's row locked.
 //! - A read is one statement, and sees one moment, including slots and single records. Slots that
 //!   it does not name are not transferred.
-//! - Media from [`PostgresOptions::media_beside`] on are kept once in a conversation, beside its
-//!   messages, whose payloads refer to them. They are written in the statement of the append, and
-//!   deleted in the transaction that takes the last message which refers to them. Where a read
-//!   finds such messages, and references will not do, a second statement brings the bytes; if an
-//!   eviction came between the two, all of it is read again.
+//! - Media from [`PostgresOptions::media_beside`] on are kept once in a conversation, in a table of
+//!   their own, and the payloads of messages refer to them. They are written in the statement of
+//!   the append, and deleted in the transaction that takes the last message that refers to them. If
+//!   a read finds such messages, and references are not enough, a second statement fetches the
+//!   bytes; if an eviction came between the two, all of it is read again.
 //! - A slot holds up to 64 MiB, a batch with its slots up to 1 GB.
 //! - Ids are listed in the order of their first 512 bytes, with an index of these, which also finds
 //!   prefixes.
@@ -93,7 +104,7 @@
 //! - A request that is abandoned, because its time is up or its future was dropped, is cancelled on
 //!   the server. A change ends in any case when the server's time for it is up, and its connection
 //!   counts until then, so there are never more than [`PostgresOptions::max_connections`]. (Over a
-//!   pool of the caller's with TLS, it is not cancelled: a read ends there when it is done.)
+//!   pool of the caller's with TLS, it is not cancelled: a read then ends when it is done.)
 //! - While the server restarts, is not reachable, or has too many connections, an operation without
 //!   a connection waits for one within [`PostgresOptions::timeout`].
 //! - If a connection breaks, or the time is up, before the answer to a change came, the error is
@@ -101,18 +112,18 @@
 //!   another connection. Reads are retried, and so is what PostgreSQL gave up because of another
 //!   transaction (a deadlock).
 //!
-//! # What becomes of an abandoned change
+//! # Abandoned changes
 //!
-//! It is made, or not made, or made a little later. The server ends it within its own time limit,
-//! by `lock_timeout` and `statement_timeout`, which starts when the server begins the statement; if
-//! the server stands still, that is when it continues. Until then the change may still be made,
-//! even on top of later acknowledged ones. These are safe:
+//! An abandoned change is made, not made, or made a little later. The server ends it within its own
+//! time limit, by `lock_timeout` and `statement_timeout`, which starts when the server begins the
+//! statement; if the server is suspended, that is when it continues. Until then the change may
+//! still be made, even on top of later acknowledged ones. These are safe:
 //!
 //! - An append with an [id](crate::memory::Append::with_id) may be repeated, and so may one that
 //!   [expects](crate::memory::Append::expecting) where the conversation ends: it is made once.
-//! - [`evict`](crate::memory::AsyncChatMemory::evict) names a position, and removes nothing behind
-//!   it, however late. If others append meanwhile, use it instead of a `clear` or a `delete` that
-//!   may be abandoned.
+//! - [`evict`](crate::memory::AsyncChatMemory::evict) names a position, and removes nothing from
+//!   there on, however late. If others append meanwhile, use it instead of a `clear` or a `delete`
+//!   that may be abandoned.
 //! - A purge checks again, when it is executed, which conversations are inactive.
 //!
 //! # How it behaves at scale
@@ -274,7 +285,8 @@ impl PostgresStore {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if none comes within the [timeout](PostgresOptions::timeout).
+    /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if none comes within the
+    /// [timeout](PostgresOptions::timeout).
     pub async fn ping(&self) -> Result<()> {
         let connections = &self.connections;
         let sql = format!("SELECT version FROM {}", connections.tables.version);

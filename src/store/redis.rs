@@ -1,4 +1,4 @@
-//! This module keeps conversations on a Redis server, or on a Redis Cluster.
+//! Stores conversations on a Redis server, or on a Redis Cluster.
 //!
 //! Redis 6.2 or later, or a compatible server (Valkey). Every change is a script, which is one
 //! step: no client sees half of it, and no crash leaves half of it.
@@ -19,7 +19,7 @@
 //! | `memory-prompt:{xx}:slots:ID` | a hash: the content of each slot, if there are any |
 //! | `memory-prompt:{xx}:versions:ID` | a hash: the version of each slot |
 //! | `memory-prompt:{xx}:known:ID` | a list: the newest 64 ids of appends, each with its outcome |
-//! | `memory-prompt:{xx}:media:ID` | a hash: the bytes of [media](#media) under their SHA-256 (32 bytes), where there are any |
+//! | `memory-prompt:{xx}:media:ID` | a hash: the bytes of [media](#media) under their SHA-256 (32 bytes), if there are any |
 //! | `memory-prompt:{xx}:shown:ID` | a sorted set: each such SHA-256 by the newest position that refers to it |
 //! | `memory-prompt:{xx}:ids` | a sorted set: the ids of the conversations in the shard `xx` |
 //! | `memory-prompt:{xx}:expiring` | a sorted set: those of them that expire, by the time of expiry |
@@ -49,13 +49,13 @@
 //! # Media
 //!
 //! Pictures and documents from 16 KiB on ([`RedisOptions::media_beside`]) are kept as bytes, each
-//! once in a conversation, and written in the same step as the record that refers to them. They go
-//! with the last one that does. A read that has some brings their bytes with a second round trip,
-//! unless [references](crate::memory::Read::references) are enough for it. It reads again where
-//! records were evicted between the two, so that what it returns is of one moment. What is
+//! once in a conversation. They are written in the same step as the record that refers to them, and
+//! removed with the last one that does. A read of such records fetches their bytes with a second
+//! round trip, unless [references](crate::memory::Read::references) are enough for it. If records
+//! were evicted between the two, it reads again, so that what it returns is of one moment. What is
 //! smaller, of no known type, or a text stays within its message.
 //!
-//! # What is promised
+//! # Guarantees
 //!
 //! - **Once.** A change whose answer was lost is sent again until the
 //!   [timeout](RedisOptions::timeout) is up. It carries a token, by which the server knows, for the
@@ -90,7 +90,7 @@
 //!   twice.
 //!
 //! - **A change whose future was dropped, or whose time was up,** is made, not made, or made later:
-//!   a server that stood still executes what it was sent when it continues. Later requests of the
+//!   a server that was suspended executes what it was sent when it continues. Later requests of the
 //!   same store come after it, as long as the connection holds; appends of others may come before
 //!   it. An append is safe if it names the [position](AsyncChatMemory::append) that it expects, or
 //!   what was [seen](Append::since): then it is made only if nothing came between. Instead of
@@ -116,6 +116,15 @@
 //!
 //! A Redis Sentinel holds no data, and is refused with an error that says so. Use a
 //! [connection of your own](RedisOptions::over) to the master that it names.
+//!
+//! # What is left of deleted data
+//!
+//! Deleting, purging, evicting and clearing remove messages from the keys at once. With
+//! `appendonly`, the append-only file holds what was appended until it is rewritten
+//! (`BGREWRITEAOF`), a snapshot until the next one replaces it, and a replica as long as it lags
+//! behind. A script that took long is in `SLOWLOG` with the beginnings of its arguments, which are
+//! texts, until `SLOWLOG RESET` or 128 later ones, and `MONITOR` shows each argument whole. Copies
+//! and backups may still have the data.
 //!
 //! # What it costs
 //!

@@ -17,12 +17,8 @@ impl Retry {
     /// Starts the clock of an operation on a server, with pauses from a millisecond to a tenth of a
     /// second.
     pub(super) fn within(timeout: Duration) -> Self {
-        Self::with_pauses(timeout, Duration::from_millis(1), Duration::from_millis(100))
-    }
-
-    /// Starts the clock of an operation with pauses from `shortest` to `longest`.
-    pub(super) fn with_pauses(timeout: Duration, shortest: Duration, longest: Duration) -> Self {
-        Self { began: Instant::now(), timeout, bound: shortest, longest }
+        let [bound, longest] = [1, 100].map(Duration::from_millis);
+        Self { began: Instant::now(), timeout, bound, longest }
     }
 
     pub(super) fn left(&self) -> Duration {
@@ -50,7 +46,7 @@ impl Retry {
 mod tests {
     use super::*;
 
-    /// A change that lost against others used to be retried without a pause, for ever.
+    /// A change that lost against others used to be retried without a pause, forever.
     #[test]
     fn pauses_grow_and_have_an_end() {
         for (timeout, shortest, longest) in
@@ -59,7 +55,7 @@ mod tests {
             let (timeout, [shortest, longest]) =
                 (Duration::from_millis(timeout), [shortest, longest].map(Duration::from_micros));
             let began = Instant::now();
-            let mut retry = Retry::with_pauses(timeout, shortest, longest);
+            let mut retry = Retry { bound: shortest, longest, ..Retry::within(timeout) };
             let (mut bound, mut slept) = (shortest, Duration::ZERO);
             while let Some(pause) = retry.next_pause() {
                 assert!(pause >= bound / 2 && pause <= bound, "{pause:?} of {bound:?}");

@@ -1,4 +1,4 @@
-//! This module keeps conversations in one SQLite file.
+//! Stores conversations in one SQLite file.
 //!
 //! # The file
 //!
@@ -40,13 +40,13 @@
 //! # Media
 //!
 //! Pictures and documents of 16 KiB and more, or of what [`SqliteOptions::media_beside`] says, are
-//! kept beside their messages: as bytes and not in base64, each once in a conversation. Such a
-//! message has a [reference](crate::message::MediaReference) in its payload. A read puts the bytes
-//! in its place, unless it [asks for references](Read::references), as prompts do: they read the
-//! media that they send. What is no canonical base64, of no known type, or a text, stays within
-//! its message, as do `data:` addresses.
+//! kept in a table of their own: as bytes and not in base64, each once in a conversation. Such a
+//! message has a [reference](crate::message::MediaReference) in its payload. A read replaces it
+//! with the bytes, unless it [asks for references](Read::references), as prompts do: they read the
+//! media that they send. Media that are not canonical base64, of no known type, or a text stay in
+//! their message, as do `data:` addresses.
 //!
-//! # What it costs, and what it holds
+//! # Costs and limits
 //!
 //! An append is one transaction and one wait for the disk, however much it contains. An
 //! [id](Append::with_id) is searched for among the newest 64 of its conversation, which are
@@ -62,10 +62,11 @@
 //! | a file | 2³¹ conversations |
 //!
 //! [Ids with a prefix](ChatMemoryStore::ids_with_prefix) are found with an index, in the order of
-//! their bytes, so the cost depends only on how many are found (in a file with SQLite's default
-//! encoding, UTF-8).
+//! their bytes, so the cost depends only on how many are found. This holds for files with SQLite's
+//! default encoding, UTF-8. With another encoding, listing and deleting by prefix may miss some
+//! ids.
 //!
-//! # What is promised
+//! # Guarantees
 //!
 //! - An append that returned survives a crash of the process and, with [`Durability::Full`], of the
 //!   machine. One that did not return is stored whole or not at all.
@@ -135,12 +136,12 @@ use rusqlite::Connection;
 use super::common::signed;
 use super::{ChatMemoryStore, Figures, Info, check_prefix, exists};
 use crate::error::{Error, Result};
-use crate::memory::{Append, Appended, ChatMemory, Limits, MemoryId, Read};
+use crate::memory::{Append, Appended, ChatMemory, LentBatch, Limits, MemoryId, Read};
 use crate::message::Message;
 use crate::record::{Incarnation, Slot, SlotVersion, Snapshot, millis};
 use append::{PreparedAppend, begin, too_many};
 use connect::Connections;
-use failure::{FileName, failed};
+use failure::failed;
 use read::find;
 use schema::{MOST_CONVERSATIONS, MOST_MESSAGES, first_key};
 use writer::run;
@@ -179,13 +180,13 @@ pub struct SqliteMemory {
 
 impl SqliteStore {
     /// Opens the store in the file at this path with the default [`SqliteOptions`]. The file is
-    /// created if there is none.
+    /// created if it does not exist.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if the file can't be opened, is not a
-    /// store, or is of a later version. What it holds is then unchanged; only a log that a crash
-    /// has left beside it may be in it now, as behind any program that opens it.
+    /// store, or is of a later version. Its content is then unchanged, except that a log left by a
+    /// crash may have been applied to it, as with any program that opens it.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Self::options().open(path)
     }
@@ -225,31 +226,31 @@ impl SqliteStore {
 }
 
 impl SqliteOptions {
-    /// Opens the store in the file at this path, which is created if there is none.
+    /// Opens the store in the file at this path, which is created if it does not exist.
     ///
     /// # Errors
     ///
     /// Same as [`SqliteStore::open`].
     pub fn open(self, path: impl AsRef<Path>) -> Result<SqliteStore> {
-        let path = path.as_ref().to_owned();
+        let path = path.as_ref();
         if path.as_os_str().is_empty() || path.as_os_str() == ":memory:" {
             // Each connection with such a name would be a database of its own.
             let text = "sqlite: a file has a name; for none, take `in_memory`";
             return Err(Error::invalid("open", text));
         }
-        let connections = Connections::open(FileName::File(path.clone()), &path, self)?;
+        let connections = Connections::open(path, self)?;
         Ok(SqliteStore { connections: Arc::new(connections) })
     }
 
-    /// Opens a store in the memory of this process, which is gone when its last handle is dropped.
+    /// Opens a store in the memory of this process. It is gone when its last handle is dropped.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Storage`](crate::ErrorKind::Storage) if SQLite refuses.
     pub fn in_memory(self) -> Result<SqliteStore> {
-        let place = FileName::InMemory;
+        let place = "in memory";
         let connection =
-            Connection::open_in_memory().map_err(|error| failed("open", error, &place))?;
+            Connection::open_in_memory().map_err(|error| failed("open", error, place))?;
         let connections = Connections::shared(place, connection, &self)?;
         Ok(SqliteStore { connections: Arc::new(connections) })
     }
@@ -263,7 +264,7 @@ impl SqliteOptions {
     ///
     /// Same as [`SqliteStore::open`].
     pub fn over(self, connection: Connection) -> Result<SqliteStore> {
-        let connections = Connections::shared(FileName::OwnConnection, connection, &self)?;
+        let connections = Connections::shared("a connection of the caller's", connection, &self)?;
         Ok(SqliteStore { connections: Arc::new(connections) })
     }
 }
@@ -344,10 +345,8 @@ impl ChatMemory for SqliteMemory {
     }
 
     fn append(&self, batch: &mut Vec<Message>, expected: Option<u64>) -> Result<Range<u64>> {
-        let mut append = Append { messages: std::mem::take(batch), expected, ..Append::default() };
-        let appended = self.append_with(&mut append);
-        *batch = append.messages;
-        Ok(appended?.positions)
+        let mut lent = LentBatch::new(batch, expected);
+        Ok(self.append_with(&mut lent.append)?.positions)
     }
 
     fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {
@@ -419,7 +418,10 @@ impl ChatMemory for SqliteMemory {
 impl fmt::Debug for SqliteStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Connections { place, encoding, .. } = &*self.connections;
-        f.debug_struct("SqliteStore").field("place", place).field("codec", &encoding.codec).finish()
+        f.debug_struct("SqliteStore")
+            .field("place", &format_args!("{place}"))
+            .field("codec", &encoding.codec)
+            .finish()
     }
 }
 
@@ -427,12 +429,12 @@ impl fmt::Debug for SqliteMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SqliteMemory")
             .field("id", &self.id)
-            .field("place", &self.connections.place)
+            .field("place", &format_args!("{}", self.connections.place))
             .finish_non_exhaustive()
     }
 }
 
-/// A row in SQLite has at most 10⁹ bytes, unless it was compiled otherwise. A slot is a small
+/// A row in SQLite has at most 10⁹ bytes, unless SQLite was compiled otherwise. A slot is a small
 /// document, and is rewritten whole each time.
 const LIMITS: Limits =
     Limits { message: 999_999_900, batch: usize::MAX, slot: 1 << 28, ids: extras::IDS };

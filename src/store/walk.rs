@@ -6,16 +6,16 @@ use crate::record::{Slot, Snapshot};
 /// How many ids are read at once.
 const PAGE: usize = 256;
 
-/// The walks over a store of one kind. Their code is written once: done at once over a blocking
-/// store, and awaited over an async one.
+/// The walks over a store of one kind. Their code is written once: it completes at once over a
+/// blocking store, and is awaited over an async one.
 macro_rules! over {
-    ($kind:ident, $store:ident, [$($async:tt)*], [$($now:tt)*]) => {
+    ($kind:ident, $store:ident, $read:ident, [$($async:tt)*], [$($now:tt)*]) => {
         pub(super) mod $kind {
             use std::mem::replace;
 
             use super::{PAGE, slots_of, wanted};
             use crate::error::Result;
-            use crate::memory::{MemoryId, Read};
+            use crate::memory::{MemoryId, Read, $read};
             use crate::record::Slot;
             use crate::store::copy::{Copied, Transfer, stopped_at};
             use crate::store::{$store, check_prefix};
@@ -46,7 +46,7 @@ macro_rules! over {
                 after: Option<(&MemoryId, &str)>,
                 n: usize,
             ) -> Result<Vec<(MemoryId, Slot)>> {
-                // The list goes on after the conversation `last`; or first in it, after the slot
+                // The list continues after the conversation `last`; or first in it, after the slot
                 // `behind`, if it has the prefix.
                 let within = after.filter(|(id, _)| id.as_str().starts_with(prefix));
                 let (mut last, mut behind) = (after.map(|it| it.0.clone()), within.map(|it| it.1));
@@ -127,14 +127,13 @@ macro_rules! over {
                 progress: &mut impl FnMut(&Copied),
             ) -> Result<()> {
                 let (source, target) = (from.memory(id.clone())?, to.memory(id.clone())?);
-                let has_slots = source.limits().has_slots();
-                let slots = if has_slots { source.slots()$($now)*? } else { Vec::new() };
-                let head = source.read_with(&Transfer::first(slots))$($now)*?;
+                let head = $read(&*source, Read::newest(0))$($now)*?;
                 // `None` if it was deleted after it was listed.
                 let Some(info) = from.info(id)$($now)*? else { return Ok(()) };
                 copied.id = Some(id.clone());
                 let mut transfer = Transfer::new(id.clone(), head, info, target.limits());
                 transfer.check()?;
+                progress(copied);
                 to.restore(id, transfer.head.start, transfer.head.incarnation)$($now)*?;
                 while let Some((wanted, n)) = transfer.next() {
                     let page = source.read(Some(wanted.end), n)$($now)*?;
@@ -155,9 +154,9 @@ macro_rules! over {
     };
 }
 
-over!(at_once, ChatMemoryStore, [], []);
+over!(at_once, ChatMemoryStore, read_all_slots, [], []);
 #[cfg(feature = "async")]
-over!(awaited, AsyncChatMemoryStore, [async], [.await]);
+over!(awaited, AsyncChatMemoryStore, read_all_slots_async, [async], [.await]);
 
 /// Returns the slots whose names begin with `names` and come after `after`.
 fn wanted<T>(slots: Vec<(String, T)>, names: &str, after: Option<&str>) -> Vec<String> {

@@ -22,13 +22,18 @@ use crate::window::{Matches, last_question};
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Compaction {
-    /// The position before which the new summary stands for all records.
+    /// The position before which the new summary replaces all records.
     pub covers: u64,
     /// The summary so far, which the new one replaces.
     pub previous: Option<Summary>,
-    /// The further records that the new summary stands for, oldest first, with speakers and times.
-    /// Pinned records are sent anyway, and are not among them.
+    /// The further records that the new summary replaces, oldest first, with speakers and times.
+    /// Pinned records are sent anyway, and are not among them. Media that the memory keeps beside
+    /// its records come as [references](crate::message::MediaReference): to get the bytes, read
+    /// the records again by [position](crate::memory::Read::positions).
     pub records: Records,
+    /// The positions of further records that the new summary replaces, but that this process can't
+    /// read: they are damaged, or a newer version has written them.
+    pub unreadable: Vec<u64>,
     /// The most characters of the text.
     pub most: usize,
     /// The text that was written for it and is too long: it is to be shortened.
@@ -40,11 +45,11 @@ pub struct Compaction {
 
 impl Compaction {
     /// Returns the records as text, for a model: a line for each, with its position and speaker,
-    /// under the day (of UTC) on which it was written. The message itself stands in quotes, so that
-    /// no part of it can pose as something else.
+    /// under the day (of UTC) on which it was written. The message itself is in quotes, so that no
+    /// part of it can pose as something else.
     ///
-    /// Pictures and the like are named, and so is a tool that failed. Of a text of more than 8,000
-    /// characters the middle is left out.
+    /// Pictures and the like are named, and so are a tool that failed and a record that can't be
+    /// read. Of a text of more than 8,000 characters the middle is left out.
     ///
     /// ```
     /// use std::time::{Duration, UNIX_EPOCH};
@@ -68,14 +73,22 @@ impl Compaction {
     /// ```
     pub fn transcript(&self) -> String {
         let (mut text, mut today) = (String::new(), None);
-        for record in self.records.iter() {
+        let records = self.records.iter().map(|record| (record.position(), Some(record)));
+        let unreadable = self.unreadable.iter().map(|position| (*position, None));
+        let mut rows: Vec<_> = records.chain(unreadable).collect();
+        rows.sort_unstable_by_key(|(position, _)| *position);
+        for (position, record) in rows {
+            let Some(record) = record else {
+                let _ = writeln!(text, "{position} (can't be read)");
+                continue;
+            };
             if let Some(heading) = heading(record.day(), today) {
                 text.push_str(&heading);
                 text.push('\n');
             }
             today = record.day();
             let message = record.message();
-            let _ = write!(text, "{} ", record.position());
+            let _ = write!(text, "{position} ");
             write_speaker(message, &mut text);
             let is_error = message.as_tool().is_some_and(ToolMessage::is_error);
             text.push_str(if is_error { " failed" } else { "" });
@@ -107,8 +120,8 @@ impl Compaction {
         is_longer.then(|| Self { too_long: Some(text.to_owned()), ..self.clone() })
     }
 
-    /// Returns the summary with this text; of one that is too long the lines that fit, or else the
-    /// characters.
+    /// Returns the summary with this text; of one that is too long the lines that fit, if they are
+    /// half of what fits, or else the characters.
     pub(crate) fn written(&self, text: String) -> Result<Summary> {
         let covers = self.covers;
         let fits = first(&text, self.most);
@@ -118,9 +131,10 @@ impl Compaction {
         if fits.len() == text.len() {
             return Ok(Summary { covers, text, cut: 0 });
         }
+        let many = |text: &str| text.chars().count();
         let line = fits.rfind('\n').and_then(|end| fits.get(..end));
-        let kept = line.filter(|kept| !kept.trim().is_empty()).unwrap_or(fits);
-        let cut = text.chars().count() - kept.chars().count();
+        let kept = line.filter(|kept| many(kept.trim()) * 2 >= many(fits)).unwrap_or(fits);
+        let cut = many(&text) - many(kept);
         Ok(Summary { covers, text: kept.to_owned(), cut })
     }
 }
@@ -132,6 +146,7 @@ impl fmt::Debug for Compaction {
             .field("covers", &self.covers)
             .field("previous", &self.previous)
             .field("records", &self.records.len())
+            .field("unreadable", &self.unreadable)
             .finish_non_exhaustive()
     }
 }
@@ -209,7 +224,18 @@ pub(crate) fn look(
     // A question after these records shows that the question among them is not the newest.
     let asks_later = |it: Record<'_>| it.position() >= stretch.end && it.message().begins_turn();
     let asked_later = seen.records.iter().any(asks_later);
-    let place = match boundary(policy, &records, is_all, asked_later)? {
+    let pins = Pins::of(&seen)?;
+    let pinned = pins.shown_by(read);
+    let is_told = |record: &Record<'_>| {
+        let (position, message) = (record.position(), record.message());
+        let is_pinned = pins.names(position) || pinned.holds(position);
+        !message.is_private() && !message.is_system() && !is_pinned
+    };
+    // In u128 no sum overflows, whatever a counter says.
+    let weigh =
+        |it: Record<'_>| Ok(if is_told(&it) { policy.weigh(it.message())? } else { 0 } as u128);
+    let weights = records.iter().map(weigh).collect::<Result<Vec<_>>>()?;
+    let place = match boundary(policy, (&records, &weights), is_all, asked_later) {
         Boundary::At(place) => place,
         _ if is_all => return Ok(Looked::Nothing),
         // The end of the turn is unknown, and a turn is not summarised in its middle.
@@ -217,13 +243,9 @@ pub(crate) fn look(
         Boundary::Turn | Boundary::TooLittle => return Ok(Looked::Further(n.saturating_mul(2))),
     };
     let covers = records.get(place).map_or(stretch.end, |record| record.position());
-    let pins = Pins::of(&seen)?;
-    let pinned = pins.shown_by(read);
-    let is_pinned = |position| pins.names(position) || pinned.holds(position);
-    let told = records.iter().take(place).filter(|record| {
-        let message = record.message();
-        !message.is_private() && !message.is_system() && !is_pinned(record.position())
-    });
+    let told = records.iter().take(place).filter(is_told);
+    let replaced = stretch.start..covers;
+    let unreadable = read.unreadable.iter().map(|row| row.position);
     let previous = Summaries::of(&seen)?.map(|it| it.current);
     Ok(Looked::Due(Box::new(Compaction {
         covers,
@@ -231,6 +253,7 @@ pub(crate) fn look(
         records: Records::from_rows(
             told.map(|record| (record.position(), record.appended_at(), record.message().clone())),
         ),
+        unreadable: unreadable.filter(|position| replaced.contains(position)).collect(),
         most: policy.most,
         too_long: None,
         version: seen.slot(super::SLOT).map(Slot::version),
@@ -242,17 +265,14 @@ pub(crate) fn look(
 /// Returns the place before which all records are due: where a turn begins, if one does.
 fn boundary(
     policy: &CompactionPolicy,
-    records: &Records,
+    (records, weights): (&Records, &[u128]),
     is_all: bool,
     asked_later: bool,
-) -> Result<Boundary> {
-    // In u128 no sum overflows, whatever a counter says.
-    let weights = records.messages().map(|message| Ok(policy.weigh(message)? as u128));
-    let weights: Vec<u128> = weights.collect::<Result<_>>()?;
+) -> Boundary {
     let (keep, step) = (policy.keep as u128, policy.step as u128);
     let all: u128 = weights.iter().sum();
     if all < keep + step {
-        return Ok(Boundary::TooLittle);
+        return Boundary::TooLittle;
     }
     // The newest question stays, and so does everything that may still be answered.
     let (question, _) = last_question(records, 0, records.len());
@@ -295,5 +315,5 @@ fn boundary(
         is_answered &= !begins_turn(place);
         before += weights.get(place).copied().unwrap_or(0);
     }
-    Ok(turn.or(best).map_or(Boundary::Turn, Boundary::At))
+    turn.or(best).map_or(Boundary::Turn, Boundary::At)
 }

@@ -10,7 +10,8 @@ use crate::token::TokenCounter;
 /// Determines how much of a conversation stays as it is, and how much is summarised at once.
 ///
 /// The due part grows in steps, because each summary changes the prefix of the prompt and costs a
-/// call.
+/// call. Messages that a summary is not made of don't count: pinned ones, system messages and the
+/// application's own.
 #[derive(Clone)]
 pub struct CompactionPolicy {
     pub(super) keep: usize,
@@ -23,6 +24,11 @@ pub struct CompactionPolicy {
 impl CompactionPolicy {
     /// Keeps at least the newest `keep` messages as they are; something is due as soon as `step`
     /// older ones are not covered.
+    ///
+    /// This bounds the number of messages, and not their length: after a summary that failed, up to
+    /// four steps are due at once, each message with up to 8,000 characters in the
+    /// [transcript](super::Compaction::transcript). To bound what a model must read, use
+    /// [`tokens`](Self::tokens).
     ///
     /// # Errors
     ///
@@ -49,8 +55,8 @@ impl CompactionPolicy {
     }
 
     /// Limits the characters of a summary, in Unicode scalar values; the default is 8,000. A longer
-    /// text is requested [once more](super::Compaction::again), and then cut behind the last line
-    /// that fits, or else behind the last character.
+    /// text is requested [once more](super::Compaction::again), and then cut after the last line
+    /// that fits, or after the last character if the lines are less than half of what fits.
     ///
     /// A summary is always sent: leave room for it in the prompt's budget. In a script such as
     /// Chinese, 8,000 characters have about 6,500 tokens.
@@ -61,9 +67,6 @@ impl CompactionPolicy {
     }
 
     pub(super) fn weigh(&self, message: &Message) -> Result<usize> {
-        if message.is_private() || message.is_system() {
-            return Ok(0);
-        }
         self.counter.as_ref().map_or(Ok(1), |counter| counter.count(message))
     }
 }

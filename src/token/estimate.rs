@@ -325,7 +325,7 @@ static STEPS: [[Step; COUNT]; COUNT] = {
 mod tests {
     use super::*;
 
-    /// The cheapest character that can be repeated for ever counts a hundredth.
+    /// The cheapest character that can be repeated forever counts a hundredth.
     #[test]
     fn a_text_that_does_not_fit_is_not_read_to_its_end() {
         for text in ["word ", "a", " ", "\n", "=", "7", "漢", "한", "🎉", "\u{301}", "a\n \t"] {

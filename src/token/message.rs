@@ -20,7 +20,7 @@ use crate::message::{AiPart, Content, CustomMessage, Detail, Media, Message, Par
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Overhead {
-    /// For each message: 4, of which 3 enclose it and 1 names its role.
+    /// For each message: 4, that is 3 to enclose it and 1 to name its role.
     pub message: usize,
     /// For each name of a participant, in addition to its text: 1.
     pub name: usize,
@@ -47,7 +47,7 @@ impl Default for Overhead {
 /// counts pictures whose dimensions are known
 /// [by the provider's own rule](crate::provider::Row::picture_tokens).
 ///
-/// | part | where its data is here, in base64 | elsewhere |
+/// | part | if its data is here, in base64 | elsewhere |
 /// |---|---|---|
 /// | image, [low](Detail::Low) detail | 85 | 85 |
 /// | image, of another or no detail | 1,600 | 1,600 |
@@ -91,7 +91,7 @@ pub fn media_tokens(part: &Part) -> usize {
     }
 }
 
-/// The tokens of a picture of which no low detail is asked.
+/// The tokens of a picture if no low detail is asked for.
 pub(crate) const PICTURE: usize = 1_600;
 
 fn media_type_has(media: &Media, any: &[&str]) -> bool {
@@ -99,7 +99,7 @@ fn media_type_has(media: &Media, any: &[&str]) -> bool {
     any.iter().any(|name| media_type.contains(name))
 }
 
-/// Returns a token for every `bytes_a_token` bytes, at least one, where the data is here.
+/// Returns a token for every `bytes_a_token` bytes, at least one, if the data is here.
 fn by_size(media: &Media, bytes_a_token: usize) -> Option<usize> {
     let length = usize::try_from(media.data_len()?).unwrap_or(usize::MAX);
     Some((length / 4 * 3 / bytes_a_token).max(1))

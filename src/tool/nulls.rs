@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 /// by it. Returns whether there were any.
 ///
 /// The value was parsed, so its depth is limited. Each step goes deeper into it, or along a
-/// reference, of which there are few in a row.
+/// reference, and there are few in a row.
 pub(super) fn remove_nulls(value: &mut Value, schema: &Value, root: &Value) -> bool {
     let schema = resolved(schema, root);
     match value {

@@ -123,7 +123,7 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// Nobody waits for it any more: what was not sent is not sent.
+    /// The caller has given up: what was not sent is not sent.
     fn drop(&mut self) {
         self.begun.get_or_init(|| false);
     }

@@ -18,7 +18,7 @@ use crate::wire::{self, Answer, is_json, refused_with, without_mark};
 const ERROR_LIMIT: usize = 64 << 10;
 
 /// How long the body of an error may take, and how long that of a whole answer may pause. A server
-/// may keep the connection open behind it.
+/// may keep the connection open afterwards.
 pub(super) const BODY_TIME: Duration = Duration::from_secs(60);
 
 const TIME_IS_UP: &str = "the time for the whole of it is up";

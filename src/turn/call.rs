@@ -38,9 +38,18 @@ impl fmt::Debug for Call {
 }
 
 impl Call {
-    /// Returns the id by which its result is recognised.
+    /// Returns the id that identifies the call in [`Turn::result`](super::Turn::result).
     pub fn id(&self) -> &str {
         &self.made.id
+    }
+
+    /// Returns the text that identifies the call in its conversation, in all processes: together
+    /// with the conversation's id it is an idempotency key for a request that must not be made
+    /// twice. If nothing of a request was stored, its [retry](super::Turn::with_id) may make
+    /// another call in the same place, under the same key. The [id](Self::id) is unique within the
+    /// turn only.
+    pub fn key(&self) -> &str {
+        &self.tag
     }
 
     /// Returns the name of the tool.
@@ -48,7 +57,7 @@ impl Call {
         &self.made.name
     }
 
-    /// Returns the arguments as the model wrote them: a JSON object, if all is well.
+    /// Returns the arguments as the model wrote them: normally a JSON object.
     pub fn arguments(&self) -> &str {
         &self.made.arguments
     }
@@ -80,27 +89,27 @@ impl Call {
     /// Returns true if a person must approve the call before it runs. If it is
     /// [checkpointed](Self::is_checkpointed), the turn can be dropped until then: the process that
     /// receives the decision [adopts](crate::MemoryPrompt::adopt) it. Otherwise keep the turn
-    /// itself, as JSON for example.
+    /// yourself, for example as JSON.
     pub fn needs_approval(&self) -> bool {
         self.needs_approval
     }
 
-    /// Returns true if a crash from here on leaves a checkpoint that contains this call.
+    /// Returns true if a crash from now on leaves a checkpoint that contains this call.
     ///
     /// The calls of one answer are written together: a call of a repeatable tool is checkpointed
-    /// only if another call of the answer is not repeatable or needs approval. It is false over a
-    /// memory without slots, and if the turn is larger than a slot: an earlier checkpoint does not
+    /// only if another call of the answer is not repeatable or needs approval. This is false if the
+    /// memory has no slots, and if the turn is larger than a slot: an earlier checkpoint does not
     /// contain this call.
     pub fn is_checkpointed(&self) -> bool {
         self.is_checkpointed
     }
 
-    /// Returns true for a call of a tool that is not repeatable if it was handed to an earlier
-    /// owner of the turn, who may have run it, or if a [conversation](crate::Conversation) has
-    /// begun it and was dropped. Do not run the tool again then, unless you have made sure that it
-    /// did not run.
+    /// Returns true if a tool that is not repeatable may already have run for this call: the call
+    /// was handed to an earlier owner of the turn, or a [conversation](crate::Conversation) began
+    /// it and was dropped. Do not run the tool again then, unless you have made sure that it did
+    /// not run.
     ///
-    /// In a loop of your own the turn knows only what you report: if you hand a call to a task and
+    /// In a loop of your own, the turn knows only what you report. If you hand a call to a task and
     /// lose that task, the turn hands the call out again as if nothing had happened. Report
     /// [`outcome_unknown`](super::Turn::outcome_unknown) then.
     pub fn may_have_run(&self) -> bool {
@@ -110,8 +119,8 @@ impl Call {
 
 /// The error of a tool: text for the model.
 ///
-/// A text becomes one with `?` or `into`, and so does every error (an `anyhow::Error`, for example)
-/// by its own text: the model reads what your errors say.
+/// A text becomes one with `?` or `into`, and so does every error (for example an `anyhow::Error`),
+/// with its own text: the model reads what your errors say.
 ///
 /// ```
 /// use memory_prompt::turn::ToolError;

@@ -17,7 +17,7 @@ pub(crate) enum Decision<'a> {
 }
 
 impl Decision<'_> {
-    /// Refuses to decide on a call that waits no more, or while another call of its turn runs.
+    /// Refuses to decide on a call that no longer waits, or while another call of its turn runs.
     fn must_be_open(self, unfinished: &Unfinished, waiting: &Waiting) -> Result<()> {
         let state = &unfinished.state;
         let open = state.open_in(CallState::is_unapproved);
@@ -39,13 +39,13 @@ impl Decision<'_> {
         }
     }
 
-    /// The error if another decision came first.
+    /// Returns the error for a decision that came second.
     pub(super) fn is_decided(self, how: Decided) -> Error {
         let text = match how {
-            Decided::Approved => "the call was approved by somebody else, and has no result yet",
-            Decided::Ran => "the call was approved by somebody else, and has run",
-            Decided::Refused => "the call was refused by somebody else, or not run",
-            Decided::OutcomeUnknown => "the call was approved by somebody else, outcome unknown",
+            Decided::Approved => "the call was approved already, and has no result yet",
+            Decided::Ran => "the call was approved already, and has run",
+            Decided::Refused => "the call was refused already, or not run",
+            Decided::OutcomeUnknown => "the call was approved already, outcome unknown",
             Decided::Gone => "the call waits no more: its turn is gone",
         };
         Error::new(ErrorKind::Decided(how), self.operation(), text)
@@ -56,7 +56,8 @@ fn is_it(call: &ToolCall, waiting: &Waiting) -> bool {
     (&call.id, &call.name, &call.arguments) == (&waiting.call, &waiting.tool, &waiting.arguments)
 }
 
-/// Returns what came of a call, as its turn's messages and the messages stored after them show it.
+/// Returns the outcome of a call, as its turn's messages and the messages stored after them show
+/// it.
 fn came_of(messages: &[Message], waiting: &Waiting) -> Decided {
     let made = calls_among(messages).into_iter().find(|made| is_it(made.call, waiting));
     match made.map(|made| made.result) {
@@ -68,15 +69,15 @@ fn came_of(messages: &[Message], waiting: &Waiting) -> Decided {
     }
 }
 
-/// Returns an empty append under the id of a part of a turn: it finds that part, and changes
+/// Returns an empty append with the id of a part of a turn: it finds that part, and changes
 /// nothing.
 pub(super) fn find((id, part): (&str, u32), behind_checkpoint: bool, on: Option<On>) -> Append {
     let find = Append::default().with_id(append_id(id, part, behind_checkpoint));
     Append { branch: on, ..find }
 }
 
-/// Returns what is stored of this part of a turn. If that is nothing, it is marked as repeated if
-/// the part was begun: it may have a checkpoint, or was given up.
+/// Returns what is stored of this part of a turn. If nothing is stored, the result is marked as
+/// repeated if the part was begun: it may have a checkpoint, or was abandoned.
 pub(super) async fn find_part(
     memory: &impl AnyMemory,
     part: (&str, u32),
@@ -111,13 +112,13 @@ async fn take_over(memory: &impl AnyMemory, turn: &mut Turn) -> Result<()> {
     Ok(())
 }
 
-/// Takes the turn of this call over, together with the decision on it.
+/// Takes over the turn of this call, together with the decision on it.
 pub(super) async fn decide(
     memory: &impl AnyMemory,
     waiting: &Waiting,
     decision: Decision<'_>,
 ) -> Result<Turn> {
-    // The turn with the decision, which may have been written although its answer got lost.
+    // The turn with the decision, which may have been written although the reply was lost.
     let mut written: Option<Turn> = None;
     let unread = |may_be_written: bool, error: Error| {
         if !may_be_written {
@@ -162,9 +163,9 @@ pub(super) async fn decide(
     }
     let mut how = Decided::Gone;
     if !found.positions.is_empty() {
-        // Late results too are stored from there on.
+        // Late results too are stored after that position.
         let stored = Stored::since(found.positions.start, found.branch);
-        let stored = stored.read_from(memory).await.map_err(unread)?;
+        let stored = stored.read_from(memory, true).await.map_err(unread)?;
         if !stored.has_gaps {
             how = came_of(&stored.messages, waiting);
         }

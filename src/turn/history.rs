@@ -1,8 +1,6 @@
 //! Reading back and searching a turn that is not stored yet.
 
 use super::{Call, ToolError};
-#[cfg(feature = "async")]
-use crate::memory::AsyncChatMemory;
 use crate::memory::ChatMemory;
 use crate::recall::tools::{ReadBack, SearchHistory};
 
@@ -26,7 +24,7 @@ macro_rules! runs_calls {
             #[cfg(feature = "async")]
             pub async fn run_call_async(
                 &self,
-                memory: &(impl AsyncChatMemory + ?Sized),
+                memory: &(impl crate::memory::AsyncChatMemory + ?Sized),
                 call: &Call,
             ) -> Result<String, ToolError> {
                 Ok(self.run_beside_async(memory, (&call.staged, call.on), call.arguments()).await?)
@@ -37,8 +35,8 @@ macro_rules! runs_calls {
 
 runs_calls! {
     /// Runs this call and returns its result, for [`Turn::result`](super::Turn::result). It can
-    /// read the turn's own messages too, which are not stored yet, at the positions that its
-    /// prompts say.
+    /// also read the turn's own messages, which are not stored yet, at the positions that its
+    /// prompts give.
     ///
     /// ```
     /// use memory_prompt::recall::tools::ReadBack;
@@ -80,13 +78,13 @@ runs_calls! {
     ///
     /// # Errors
     ///
-    /// A [`ToolError`] where the memory fails.
+    /// A [`ToolError`] if the memory fails.
     ReadBack
 }
 
 runs_calls! {
-    /// Runs this call and returns its result, for [`Turn::result`](super::Turn::result). It
-    /// searches the turn's own messages too, which are not stored yet, and quotes them behind the
+    /// Runs this call and returns its result, for [`Turn::result`](super::Turn::result). It also
+    /// searches the turn's own messages, which are not stored yet, and quotes them after the
     /// others.
     ///
     /// ```
@@ -114,6 +112,6 @@ runs_calls! {
     ///
     /// # Errors
     ///
-    /// A [`ToolError`] where the memory fails.
+    /// A [`ToolError`] if the memory fails.
     SearchHistory
 }

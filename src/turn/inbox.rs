@@ -1,4 +1,4 @@
-//! The calls that wait for a person, in all conversations of a store.
+//! The calls that are pending approval, in all conversations of a store.
 
 use super::state::{PREFIX, slot_of};
 use super::unfinished::{Unfinished, Waiting};
@@ -9,14 +9,14 @@ use crate::record::Slot;
 use crate::store::AsyncChatMemoryStore;
 use crate::store::ChatMemoryStore;
 
-/// The calls that wait for approval in the conversations of a [`ChatMemoryStore`]: the inbox of the
-/// person who decides. Implemented for every store; do not implement it yourself.
+/// The calls that are pending approval in the conversations of a [`ChatMemoryStore`]: the inbox of
+/// the person who decides. Implemented for every store; do not implement it yourself.
 pub trait Inbox: ChatMemoryStore {
-    /// Returns the calls that wait in the conversations whose ids begin with this prefix: those of
+    /// Returns the pending calls of the conversations whose ids begin with this prefix: those of
     /// the first `n` turns, or of the next `n` turns after that of the call `after`. An empty page
     /// is the end.
     ///
-    /// No history is read. A turn that a later version of this crate has written is left out.
+    /// This reads no history. It skips turns that a later version of this crate has written.
     ///
     /// ```
     /// use memory_prompt::conversation::{Conversation, Scripted};
@@ -65,7 +65,7 @@ impl<S: ChatMemoryStore + ?Sized> Inbox for S {}
 /// The async twin of [`Inbox`].
 #[cfg(feature = "async")]
 pub trait AsyncInbox: AsyncChatMemoryStore {
-    /// Returns the calls that wait in the conversations whose ids begin with this prefix: those of
+    /// Returns the pending calls of the conversations whose ids begin with this prefix: those of
     /// the first `n` turns, or of the next `n` turns after that of the call `after`. An empty page
     /// is the end.
     ///
@@ -97,7 +97,7 @@ const AT_ONCE: usize = 64;
 
 struct Found {
     calls: Vec<(MemoryId, Waiting)>,
-    /// The conversation and the slot after which the search goes on.
+    /// The conversation and the slot after which the search continues.
     last: Option<(MemoryId, String)>,
     /// The number of turns that are still wanted.
     left: usize,
@@ -113,7 +113,7 @@ impl Found {
         self.last.as_ref().map(|(id, name)| (id, name.as_str()))
     }
 
-    /// Adds the calls of these slots. A turn without a call that waits is skipped.
+    /// Adds the calls of these slots. A turn without a pending call is skipped.
     fn add_slots(&mut self, slots: Vec<(MemoryId, Slot)>) {
         let is_last = slots.len() < AT_ONCE;
         for (id, slot) in slots {

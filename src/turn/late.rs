@@ -1,4 +1,4 @@
-//! Late results: what a tool returned and is not stored directly behind its call.
+//! Late results: results of tools that are not stored directly after their calls.
 
 use super::Turn;
 use super::call::{Call, ToolError, result_of};
@@ -10,8 +10,8 @@ use crate::message::{Content, Message, ToolCall, ToolMessage};
 use crate::record::{Snapshot, places};
 
 impl Turn {
-    /// Returns the calls that have a result from a tool which the slot of the turn does not hold,
-    /// as far as its owner knows.
+    /// Returns the calls with a result from a tool that the slot of the turn does not hold, as far
+    /// as its owner knows.
     pub(crate) fn unwritten(&self) -> Vec<LateCall> {
         let state = &self.state;
         let known = state.held().map_or(0, |held| held.messages);
@@ -35,9 +35,9 @@ impl Turn {
 pub(crate) struct LateCall {
     pub(crate) made: ToolCall,
     pub(crate) tag: String,
-    /// True if another owner may have run it again: then any true result is as good.
+    /// True if another owner may have run it again: then any true result will do.
     pub(super) is_repeatable: bool,
-    /// The result, unless it is still to come.
+    /// The result, unless it is still pending.
     pub(crate) result: Option<ToolMessage>,
 }
 
@@ -59,8 +59,8 @@ impl LateCall {
         Message::Tool(result_of(&self.made, outcome).with_call_tag(&self.tag))
     }
 
-    /// Returns true if this message is the result, or as good as it. Without the tag of the call it
-    /// counts only after the message with these calls: another turn may use the same id.
+    /// Returns true if this message is the result, or an equivalent one. Without the tag of the
+    /// call it counts only after the message with these calls: another turn may use the same id.
     fn is_answered_by(&self, result: &ToolMessage, behind: Option<&Message>) -> bool {
         let is_of_call = match result.call_tag() {
             Some(tag) => tag == self.tag,
@@ -75,8 +75,8 @@ impl LateCall {
     }
 }
 
-/// What a memory holds of a turn from the place where it began. It is read in pages, from the end,
-/// so that it costs what was appended since.
+/// What a memory holds of a turn, from the position where it began. It is read in pages from the
+/// end, so the cost depends only on what was appended since.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stored {
     floor: u64,
@@ -86,7 +86,7 @@ pub(crate) struct Stored {
     before: Option<u64>,
     /// The branch on which it is.
     on: Option<On>,
-    /// The conversation as its newest page showed it; `None` before the first one, and once it is
+    /// The conversation as its newest page showed it; `None` before the first page, and once it is
     /// another conversation.
     pub(super) seen: Option<Seen>,
     is_over: bool,
@@ -101,21 +101,27 @@ impl Stored {
         Self { floor, on, ..Self::default() }
     }
 
-    /// Searches behind what the turn has seen.
+    /// Searches after what the turn has seen.
     pub(super) fn behind(began: Option<Seen>, on: Option<On>) -> Self {
         Self { began, ..Self::since(began.map_or(0, |began| began.end), on) }
     }
 
-    /// Reads all that is left to read.
-    pub(super) async fn read_from(mut self, memory: &impl AnyMemory) -> Result<Self, Error> {
-        while let Some(page) = self.next() {
+    /// Reads everything that is left. If media are read as references, results with media can't be
+    /// compared.
+    pub(super) async fn read_from(
+        mut self,
+        memory: &impl AnyMemory,
+        references: bool,
+    ) -> Result<Self, Error> {
+        while let Some(mut page) = self.next() {
+            page.references = references;
             self.add_page(&memory.look_up(&page).await?);
         }
         Ok(self)
     }
 
-    /// Reads so many messages, or the newest page, and a few that may have come since; without the
-    /// bytes of media.
+    /// Reads this many messages, or the newest page, and a few that may have been added since;
+    /// without the bytes of media.
     pub(super) async fn newest_from(
         mut self,
         memory: &impl AnyMemory,
@@ -174,20 +180,15 @@ impl Stored {
         }
     }
 
-    /// Returns the append of late results, which is made only if what was read is still there.
-    /// Another owner may append the late result of a repeatable call at the same time, so that one
-    /// goes alone, under an id made of its tag. All others go under `own_id`.
-    pub(crate) fn append(
-        &self,
-        late: &LateCall,
-        messages: impl IntoIterator<Item = Message>,
-        own_id: String,
-    ) -> Append {
+    /// Returns the append of a late result, which is made only if what was read is still there.
+    /// Another owner may append the result of a repeatable call at the same time, so its id is made
+    /// of the tag of the call. Any other result uses `own_id`.
+    pub(crate) fn append(&self, late: &LateCall, result: Message, own_id: String) -> Append {
         let shared = format!("late:{}", late.tag);
         let is_shared =
             late.is_repeatable && check_name("append", "the id of an append", &shared).is_ok();
-        let append = Append::new(messages).with_id(if is_shared { shared } else { own_id });
-        self.seen.iter().fold(append, |append, seen| append.since(&seen.snapshot()))
+        let append = Append::new([result]).with_id(if is_shared { shared } else { own_id });
+        Append { since: self.seen.map(Seen::since), ..append }
     }
 }
 

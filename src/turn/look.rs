@@ -16,7 +16,7 @@ use std::ops::Range;
 use std::time::SystemTime;
 
 use super::decision::{find, find_part};
-use super::late::{Lacks, LateCall, Stored};
+use super::late::{Lacks, Stored};
 use super::over::AnyMemory;
 use super::state::{
     CallState, Doing, Held, Seen, State, Written, append_id, outcome_unknown, random_id,
@@ -29,41 +29,31 @@ use crate::memory::{Append, Appended, Expected, On, Read};
 use crate::message::Message;
 use crate::record::{Snapshot, places};
 
-/// A row of the table above each. The row of the checkpoint is missing: [`Written`] in the state of
-/// the turn has it.
-#[derive(Clone)]
+/// What the owner looks at before anything else. A checkpoint in doubt is not here, as [`Written`]
+/// in the state of the turn has it; the last three rows of the table follow from what was found.
+#[derive(Clone, Copy, PartialEq)]
 pub(super) enum Look {
     No,
-    /// What requests of its id have stored from its own part on, of which that part may be known.
-    Request(Option<Appended>),
+    /// What requests of its id have stored, from its own part on.
+    Request,
     /// The slot, if a turn of its id was listed.
     Listed,
-    /// The first checkpoint is not there.
-    First,
-    /// The whole turn was stored, perhaps by this owner.
-    Whole(Appended),
-    /// Another owner has ended the turn: with this append, if it is known, and with this answer, if
-    /// it has one.
-    Ended(Option<Appended>, Option<Vec<Message>>),
 }
 
 impl Turn {
     /// Looks if the owner is in doubt; returns false if it is not.
     pub(super) async fn look(&mut self, memory: &impl AnyMemory) -> Result<bool> {
-        match self.look.clone() {
+        match self.look {
+            Look::Request => self.look_for_request(memory).await?,
+            Look::Listed => {
+                if !self.is_in_slot(memory, None).await? {
+                    self.look = Look::Request;
+                }
+            }
             Look::No if matches!(self.state.written, Written::InDoubt(_) | Written::Lost(_)) => {
                 self.look_at_slot(memory).await?;
             }
             Look::No => return Ok(false),
-            Look::Request(known) => self.look_for_request(memory, known).await?,
-            Look::Listed => {
-                if !self.is_in_slot(memory, None).await? {
-                    self.look = Look::Request(None);
-                }
-            }
-            Look::First => self.look_for_first_checkpoint(memory).await?,
-            Look::Whole(stored) => self.compare(memory, stored).await?,
-            Look::Ended(stored, answer) => self.end_behind_others(memory, stored, answer).await?,
         }
         Ok(true)
     }
@@ -78,8 +68,12 @@ impl Turn {
     }
 
     /// Reads what was stored since the turn began.
-    pub(super) async fn read_stored(&self, memory: &impl AnyMemory) -> Result<Stored> {
-        let stored = self.stored().read_from(memory).await?;
+    pub(super) async fn read_stored(
+        &self,
+        memory: &impl AnyMemory,
+        references: bool,
+    ) -> Result<Stored> {
+        let stored = self.stored().read_from(memory, references).await?;
         if stored.seen.is_none() { Err(forgotten_error()) } else { Ok(stored) }
     }
 
@@ -93,8 +87,8 @@ impl Turn {
         self.read_on(memory, read, asked.and_then(|it| it.branch)).await
     }
 
-    /// Reads what requests of its id have appended on this branch: another one than its own may
-    /// have begun anywhere.
+    /// Reads what requests of its id have appended on this branch: a request other than its own may
+    /// have begun at any position.
     async fn read_on(
         &self,
         memory: &impl AnyMemory,
@@ -129,6 +123,7 @@ impl Turn {
         let checkpoint = snapshot.slot(&self.state.slot()).map(|slot| Unfinished::of(slot).ok());
         let is_forgetting = self.state.doing == Doing::Forgetting;
         let is_first = self.state.held().is_none();
+        let is_lost = matches!(self.state.written, Written::Lost(_));
         match checkpoint {
             Some(Some(it))
                 if self.wrote_it(&it)
@@ -137,29 +132,28 @@ impl Turn {
                 self.take_up(&it);
             }
             Some(it) if is_first && it.as_ref().is_none_or(|it| it.state.adoptions == 0) => {
-                self.look = Look::Request(None);
+                self.look = Look::Request;
                 return self.leave_to(it.as_ref());
             }
             Some(_) => {
                 let text = "somebody else has adopted the turn, and has not ended it yet";
                 return Err(Error::new(ErrorKind::Adopted, "turn", text));
             }
-            None if !is_first => self.look = Look::Ended(None, None),
             // Another owner has written it, and ended the turn.
-            None if matches!(self.state.written, Written::Lost(_)) => {
-                let has_ids = self.limits.recognises_ids();
-                self.look = if has_ids { Look::Request(None) } else { Look::Ended(None, None) };
+            None if is_first && is_lost && self.limits.recognises_ids() => {
+                self.look = Look::Request;
             }
+            None if !is_first || is_lost => self.end_behind_others(memory, None, None).await?,
             None if is_forgetting => self.void_first_checkpoint(memory).await?,
             None if snapshot.end <= self.state.seen.map_or(0, |seen| seen.end) => {
                 self.state.written = Written::Not;
             }
-            None => self.look = Look::First,
+            None => self.look_for_first_checkpoint(memory).await?,
         }
         Ok(())
     }
 
-    /// Looks whether the slot holds a turn of the same id from another request; if so, leaves the
+    /// Checks whether the slot holds a turn of the same id from another request; if so, leaves the
     /// turn to that one. Its question may be the first of what this append has stored.
     async fn is_in_slot(
         &mut self,
@@ -168,14 +162,14 @@ impl Turn {
     ) -> Result<bool> {
         let snapshot = self.read_slot(memory, asked).await?;
         let Some(slot) = snapshot.slot(&self.state.slot()) else { return Ok(false) };
-        // If that turn goes on behind others of its id, its slot has no question.
+        // If that turn continues after others of its id, its slot has no question.
         let asked = asked.and_then(|it| snapshot.picked().find(it.positions.start));
         self.must_be_asked_by(asked.map(|it| it.message()))?;
         self.leave_to(Unfinished::of(slot).ok().as_ref())?;
         Ok(true)
     }
 
-    /// Leaves the turn to another request of the same id.
+    /// Leaves the turn to another request with the same id.
     fn leave_to(&mut self, other: Option<&Unfinished>) -> Result<()> {
         let Some(other) = other else { return Err(busy_error(None)) };
         self.must_be_asked_by(other.messages().first())?;
@@ -189,7 +183,7 @@ impl Turn {
         Ok(())
     }
 
-    /// Returns an error if another question has the id.
+    /// Returns an error if the id belongs to another question.
     fn must_be_asked_by(&self, first: Option<&Message>) -> Result<()> {
         let other = first
             .filter(|it| it.begins_turn() && !self.state.is_anew)
@@ -203,16 +197,11 @@ impl Turn {
         Ok(())
     }
 
-    /// Looks what requests of its id have stored, part by part after the known one, and goes on
-    /// from there.
-    async fn look_for_request(
-        &mut self,
-        memory: &impl AnyMemory,
-        known: Option<Appended>,
-    ) -> Result<()> {
-        // The turn keeps its own part until it goes on: a copy of it knows nothing of this search.
-        let mut part = self.state.part + u32::from(known.is_some());
-        let mut parts = Vec::from_iter(known);
+    /// Looks up what requests of its id have stored, part by part, and continues from there.
+    async fn look_for_request(&mut self, memory: &impl AnyMemory) -> Result<()> {
+        // The turn keeps its own part until it continues: a copy of it knows nothing of this
+        // search.
+        let (mut part, mut parts) = (self.state.part, Vec::new());
         loop {
             let mut whole = find_part(memory, (&self.state.id, part), self.state.on()).await?;
             if whole.positions.is_empty() {
@@ -230,12 +219,11 @@ impl Turn {
             parts.extend(Some(whole).filter(|it| !it.positions.is_empty()));
             part += 1;
         }
-        // The newest part may have taken the place of the first one, which was forgotten.
+        // The newest part may have replaced the first one, which was forgotten.
         parts.sort_by_key(|it| it.positions.start);
         let (Some(first), Some(newest)) = (parts.first(), parts.last()) else {
             self.state.part = part;
-            self.begin_anew();
-            return Ok(());
+            return self.begin_anew(memory).await;
         };
         let (mut snapshot, mut messages) = self.read_appended(memory, first).await?;
         self.must_be_asked_by(messages.first())?;
@@ -246,10 +234,10 @@ impl Turn {
         let is_whole = messages.len() == places(end - start);
         let answer = messages.last().and_then(Message::as_ai);
         if is_whole && answer.is_some_and(|answer| !answer.has_tool_calls()) {
-            self.look = Look::Ended(Some(newest.clone()), Some(messages));
+            self.end_behind_others(memory, Some(newest.clone()), Some(messages)).await?;
         } else if self.state.may_have_acted() || self.is_over() || !self.state.is_request {
-            // Also if this is a copy of a turn that was ended.
-            self.look = Look::Ended(Some(newest.clone()), None);
+            // This also holds if it is a copy of a turn that has ended.
+            self.end_behind_others(memory, Some(newest.clone()), None).await?;
         } else if is_whole {
             let seen = Seen { end, ..Seen::of(&snapshot) };
             let on = newest.branch.or(self.state.on);
@@ -262,30 +250,32 @@ impl Turn {
             self.go_on_behind(seen);
         } else {
             self.state.part = part;
-            self.begin_anew(); // the memory no longer has it
+            self.begin_anew(memory).await?; // the memory no longer has it
         }
         Ok(())
     }
 
-    /// Nothing of its id is stored, and no checkpoint either: the turn starts from the beginning.
-    /// If it has already asked, the memory may have forgotten the id; then the records stored since
-    /// show it.
-    fn begin_anew(&mut self) {
-        self.look = Look::No;
+    /// Starts the turn from the beginning, since nothing of its id is stored, not even a
+    /// checkpoint. If it has already asked, the memory may have forgotten the id; then the records
+    /// stored since show it.
+    async fn begin_anew(&mut self, memory: &impl AnyMemory) -> Result<()> {
         match self.state.written {
             Written::Held(_) => {}
-            _ if self.state.seen.is_some() => self.look = Look::First,
+            _ if self.state.seen.is_some() => self.look_for_first_checkpoint(memory).await?,
             _ => self.state.written = Written::Not,
         }
+        self.look = Look::No;
+        Ok(())
     }
 
-    /// Goes on behind the stored messages of its id, which include the question and were seen so.
+    /// Continues after the stored messages of its id, which include the question and were seen so.
     fn go_on_behind(&mut self, seen: Seen) {
         self.state.messages.clear();
         self.state.doing = Doing::Asking;
         self.state.rounds = 0;
         self.state.written = Written::Not;
         self.state.before_temporaries = None;
+        self.state.notes.clear();
         self.state.seen = Some(seen);
         self.prompts.begin_anew();
         self.look = Look::No;
@@ -304,7 +294,7 @@ impl Turn {
             return Ok(seen);
         }
         let on = on.unwrap_or_else(|| seen.on());
-        let stored = Stored::behind(Some(seen), Some(on)).read_from(memory).await?;
+        let stored = Stored::behind(Some(seen), Some(on)).read_from(memory, true).await?;
         let is_own = |tag: &str| {
             let of = tag.rsplit_once(':').map(|(of, _)| of);
             (1..part).any(|part| of == Some(&append_id(&self.state.id, part, false)))
@@ -313,7 +303,7 @@ impl Turn {
         Ok(stored.seen.filter(|_| tags.any(is_own)).unwrap_or(seen))
     }
 
-    /// Returns true if nobody else has written the slot since.
+    /// Returns true if no other owner has written the slot since.
     fn wrote_it(&self, checkpoint: &Unfinished) -> bool {
         checkpoint.state.owner == self.state.owner
             || self.state.calls_are_checkpointed()
@@ -335,7 +325,7 @@ impl Turn {
             self.state.hand_over();
             self.state.life.clone_from(&written.life);
             self.doubt_what_was_handed_out(written);
-            self.prompts.forget_messages(0);
+            self.prompts.forget_messages();
         }
         let messages = written.messages.len();
         let unapproved = CallState::is_unapproved;
@@ -346,8 +336,8 @@ impl Turn {
     }
 
     /// Notes that the owner who wrote this checkpoint may have run the calls that it was handed,
-    /// even if this copy waits for approval or has closed them as not run. One that may be run
-    /// again waits on if it needs an approval that it did not need then.
+    /// even if this copy waits for approval or has closed them as not run. A repeatable call keeps
+    /// waiting if it needs an approval now that it did not need then.
     fn doubt_what_was_handed_out(&mut self, written: &State) {
         let mut handed_out = written.open_in(CallState::is_handed_out);
         for (place, call) in &handed_out {
@@ -372,10 +362,10 @@ impl Turn {
         }
     }
 
-    /// The first checkpoint is not there. Either it was never written, or another owner adopted the
-    /// turn and ended it. If the newest call of the turn is stored, its calls may have run.
+    /// Handles a missing first checkpoint. Either it was never written, or another owner adopted
+    /// the turn and ended it. If the newest call of the turn is stored, its calls may have run.
     async fn look_for_first_checkpoint(&mut self, memory: &impl AnyMemory) -> Result<()> {
-        let stored = self.read_stored(memory).await?;
+        let stored = self.read_stored(memory, false).await?;
         let newest = self.state.messages.iter().rev().flat_map(Message::tool_calls).next();
         if stored.has_gaps || newest.is_some_and(|call| stored.has(call)) {
             for (place, _) in self.state.open_calls() {
@@ -383,12 +373,11 @@ impl Turn {
             }
         }
         self.state.written = Written::Not;
-        self.look = Look::No;
         Ok(())
     }
 
-    /// Uses up the id of the first checkpoint of a turn that is to be forgotten, so that a write
-    /// that is still under way has no effect.
+    /// Uses up the id of the first checkpoint of a turn that is to be forgotten, so that a pending
+    /// write has no effect.
     async fn void_first_checkpoint(&mut self, memory: &impl AnyMemory) -> Result<()> {
         let append = Append::default().with_id(self.state.append_id(false));
         let append = append.remove_slot(self.state.slot(), Expected::Absent);
@@ -401,30 +390,37 @@ impl Turn {
         Ok(())
     }
 
-    async fn compare(&mut self, memory: &impl AnyMemory, stored: Appended) -> Result<()> {
-        let (snapshot, messages) = self.read_appended(memory, &stored).await?;
-        // Evicted records can't be compared, and have no calls that could lack a result.
-        let is_same = snapshot.start > stored.positions.start || messages == self.state.messages;
-        let is_same = is_same && !stored.branch.is_some_and(|branch| self.is_elsewhere(branch));
-        // Only if an earlier append may have been made; else another owner was faster.
-        if is_same && (self.state.commits > 1 || self.was_over) {
-            self.end_stored(stored);
-            return Ok(());
+    /// Compares the append that the memory holds under the id of the whole turn; so none was made
+    /// now. It is the turn's own only if an earlier one may have been made; otherwise another owner
+    /// was faster.
+    pub(super) async fn compare(
+        &mut self,
+        memory: &impl AnyMemory,
+        stored: Appended,
+    ) -> Result<()> {
+        if self.state.commits > 1 || self.was_over {
+            let (snapshot, messages) = self.read_appended(memory, &stored).await?;
+            // Evicted records can't be compared, and have no calls that could lack a result.
+            let is_evicted = snapshot.start > stored.positions.start;
+            let is_here = !stored.branch.is_some_and(|branch| self.is_elsewhere(branch));
+            if is_here && (is_evicted || messages == self.state.messages) {
+                self.end_stored(stored);
+                return Ok(());
+            }
         }
         self.state.commits = self.state.commits.saturating_sub(1);
         if self.has_slot() {
             // Either another turn made this append after the memory had forgotten the id; or
-            // another owner has ended this turn: then its slot is gone, and the next append shows
-            // it.
+            // another owner has ended this turn: then its slot is gone, which the next append
+            // shows.
             self.commit_id = Some(random_id());
-            self.look = Look::No;
         } else {
-            self.look = Look::Request(Some(stored));
+            self.look = Look::Request;
         }
         Ok(())
     }
 
-    /// Ends after another owner has ended the turn. Results that only this owner knows may be
+    /// Ends the turn after another owner has ended it. Results that only this owner knows may be
     /// missing, and are appended.
     async fn end_behind_others(
         &mut self,
@@ -433,7 +429,7 @@ impl Turn {
         answer: Option<Vec<Message>>,
     ) -> Result<()> {
         let is_asked = append.is_none() || !self.unwritten().is_empty();
-        let mut stored = if is_asked { self.read_stored(memory).await? } else { self.stored() };
+        let stored = if is_asked { self.read_stored(memory, false).await? } else { self.stored() };
         // The owner who has ended the turn has stored the newest call that its slot showed.
         let known = self.state.held().map_or(0, |held| held.messages);
         let written = self.state.messages.iter().take(known).rev();
@@ -441,25 +437,19 @@ impl Turn {
         if append.is_none() && newest.is_some_and(|call| !stored.has(call)) {
             return Err(forgotten_error());
         }
-        loop {
-            let mut lacking = self.unwritten();
-            lacking.retain(|late| stored.lacks(late) == Lacks::Result);
+        let mut first = None;
+        for (n, late) in self.unwritten().into_iter().enumerate() {
+            let result = late.message().filter(|_| stored.lacks(&late) == Lacks::Result);
+            let Some(result) = result else { continue };
             // The id names this owner and what it knows now: another owner may know something else.
-            let (owner, known) = (&self.state.owner, self.state.messages.len());
-            let own = format!("late:{owner}:{known}:{}", lacking.len());
-            // A repeatable one goes alone.
-            if let Some(at) = lacking.iter().position(|late| late.is_repeatable) {
-                lacking = vec![lacking.swap_remove(at)];
-            }
-            let Some(first) = lacking.first() else { break };
-            let messages: Vec<_> = lacking.iter().filter_map(LateCall::message).collect();
-            let mut late = stored.append(first, messages.clone(), own);
+            let own = format!("late:{}:{}:{n}", self.state.owner, self.state.messages.len());
+            let mut late = stored.append(&late, result, own);
             if !self.limits.recognises_ids() {
                 late.since = None;
             }
-            append = Some(memory.put(&mut late).await?);
-            self.look = Look::Ended(append.clone(), answer.clone());
-            stored.messages.extend(messages);
+            let mut put = memory.put(&mut late).await?;
+            put.positions.start = *first.get_or_insert(put.positions.start);
+            append = Some(put);
         }
         if let Some(answer) = answer {
             self.state.messages = answer;
@@ -474,7 +464,7 @@ fn forgotten_error() -> Error {
     Error::new(ErrorKind::Forgotten, "turn", text)
 }
 
-/// The error of a request that came before and has been running since this time.
+/// Returns the error for an earlier request that has been running since this time.
 fn busy_error(since: Option<SystemTime>) -> Error {
     let text = "a request of this id is being answered";
     Error::new(ErrorKind::Busy { since }, "turn", text)

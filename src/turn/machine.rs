@@ -9,7 +9,7 @@ use super::decision::find;
 use super::look::Look;
 use super::over::AnyMemory;
 use super::room::{ENVELOPE, is_unbounded};
-use super::state::{CallState, Doing, Held, Written, append_id};
+use super::state::{CallState, Doing, Held, Seen, Written, append_id};
 use super::unfinished::waiting_in;
 use super::{Call, Done, Ended, Next, OnConflict, OnNoCheckpoint, Turn};
 use crate::error::{Error, ErrorKind, Remains, Result};
@@ -25,6 +25,11 @@ impl Turn {
         Arc<M>: AnyMemory,
     {
         let memory = prompt.memory();
+        let conversation = memory.name();
+        if self.conversation.get_or_insert_with(|| conversation.clone()) != conversation {
+            let text = "the turn belongs to another conversation than this memory's";
+            return Err(Error::invalid("turn", text));
+        }
         self.limits = memory.bounds();
         let Limits { message, batch, .. } = self.limits;
         self.state.bounds = (!is_unbounded(&self.limits)).then_some((message, batch));
@@ -35,7 +40,7 @@ impl Turn {
         if self.may_have_come_before() {
             self.state.check_id()?;
             if self.limits.recognises_ids() {
-                self.look = Look::Request(None);
+                self.look = Look::Request;
             }
         }
         loop {
@@ -45,7 +50,7 @@ impl Turn {
             if self.look(memory).await? {
                 continue;
             }
-            // A second append could not be distinguished from the first: there are no ids and no
+            // Nothing would distinguish a second append from the first: there are no ids and no
             // slot.
             if self.state.commits > 0 && !self.limits.recognises_ids() && !self.has_slot() {
                 let text = "the turn may be stored, and this memory recognises no ids: look \
@@ -65,7 +70,9 @@ impl Turn {
                     }
                 }
                 Doing::Calling(_) if lacks_a_checkpoint && self.must_not_go_on() => {
-                    return Err(self.no_checkpoint_error());
+                    let text = "no checkpoint can be kept before a tool runs that is not \
+                                repeatable: this memory has no slots, or the turn has outgrown one";
+                    return Err(Error::new(ErrorKind::Unsupported, "turn", text));
                 }
                 Doing::Calling(_) => return Ok(Next::Call(self.hand_out())),
                 _ => self.commit(memory).await?,
@@ -73,13 +80,13 @@ impl Turn {
         }
     }
 
-    /// Returns true if requests of its id may have come before and it has not looked for them yet.
+    /// Returns true if requests of its id may have come before, and it has not looked for them yet.
     fn may_have_come_before(&self) -> bool {
         self.state.is_request
             && self.state.seen.is_none()
             && self.state.written == Written::Not
             && !self.is_over()
-            && matches!(self.look, Look::No)
+            && self.look == Look::No
     }
 
     /// Returns the append that adopts the turn, in the conversation that it has seen.
@@ -110,11 +117,10 @@ impl Turn {
         self.state.written = Written::Held(Held { version, messages, is_outdated: false });
     }
 
-    /// Another owner has the turn, or an earlier save was made although its answer got lost: the
-    /// slot shows which.
+    /// Notes that another owner has the turn, or that an earlier save was made although the reply
+    /// was lost: the slot shows which.
     pub(super) fn lose(&mut self) {
         self.state.written = Written::Lost(self.state.held().copied());
-        self.look = Look::No;
     }
 
     /// Returns the outcome of an append; `None` if another owner has written the slot.
@@ -142,7 +148,6 @@ impl Turn {
 
     /// Ends the turn, whose messages are stored at these positions.
     pub(super) fn end(&mut self, ended: Ended, positions: Range<u64>) {
-        self.look = Look::No;
         self.state.doing = Doing::Done { ended, positions };
     }
 
@@ -206,17 +211,6 @@ impl Turn {
         handed_out.collect()
     }
 
-    /// The error before a call that the slot does not hold.
-    fn no_checkpoint_error(&self) -> Error {
-        let text = if self.limits.has_slots() {
-            "the turn has outgrown a slot of this memory, so it has no checkpoint before a tool runs \
-             that is not repeatable"
-        } else {
-            "this memory keeps no checkpoint of the turn before a tool runs that is not repeatable"
-        };
-        Error::new(ErrorKind::Unsupported, "turn", text)
-    }
-
     /// Returns true if its messages alone are larger than a slot.
     fn has_outgrown_slot(&mut self) -> bool {
         let slot = self.limits.slot;
@@ -224,7 +218,7 @@ impl Turn {
         sizes.iter().map(|it| it.saturating_sub(ENVELOPE)).sum::<usize>() > slot
     }
 
-    /// Writes the turn to its slot; returns false if the memory can't keep it.
+    /// Writes the turn to its slot; returns false if the memory can't hold it.
     async fn save(&mut self, memory: &impl AnyMemory) -> Result<bool> {
         if !self.limits.has_slots() || self.has_outgrown_slot() {
             return Ok(false);
@@ -285,15 +279,15 @@ impl Turn {
         if !appended.repeated || is_forgetting {
             self.end_stored(appended);
         } else if appended.positions.is_empty() && !self.has_slot() {
-            self.look = Look::Request(None); // a checkpoint of another request
+            self.look = Look::Request; // a checkpoint of another request
         } else {
-            self.look = Look::Whole(appended);
+            self.compare(memory, appended).await?;
         }
         Ok(())
     }
 
     /// Returns true if the memory has forgotten the first part of the id while this one waited in
-    /// its slot. A retry begins its search there, so this part has to take that place.
+    /// its slot. A retry begins its search there, so this part has to replace it.
     async fn is_first_part_forgotten(&self, memory: &impl AnyMemory) -> Result<bool> {
         let mut is_known =
             self.state.part == 1 || !self.has_slot() || !self.limits.recognises_ids();
@@ -304,14 +298,14 @@ impl Turn {
         Ok(!is_known)
     }
 
-    /// Returns the outcome of the turn, which is left to people.
+    /// Returns the outcome of a turn that waits for people.
     pub(crate) fn park(&mut self) -> Done {
         let done = self.outcome(Ended::Parked);
         self.state.doubt_decisions();
         done
     }
 
-    /// Returns the outcome of the turn. If it is not over, `ended` says how it stopped.
+    /// Returns the outcome of the turn. If it has not ended, `ended` says how it stopped.
     pub(crate) fn outcome(&self, ended: Ended) -> Done {
         let (ended, positions) = match &self.state.doing {
             Doing::Done { ended, positions } => (*ended, positions.clone()),
@@ -351,14 +345,12 @@ impl Turn {
         self.state.asked_at.is_some()
     }
 
-    /// Returns the append with the condition that the conversation is still the one that the turn
-    /// has seen.
+    /// Adds the condition that the conversation is still the one that the turn has seen.
     pub(super) fn on_what_was_seen(&self, mut append: Append) -> Append {
         append.branch = self.state.on();
-        // A memory that recognises ids can check this condition too.
-        match self.state.seen.filter(|_| self.limits.recognises_ids()) {
-            Some(seen) => append.since(&seen.snapshot()),
-            None => append,
-        }
+        // A memory that recognises ids can also check this condition.
+        let seen = self.state.seen.filter(|_| self.limits.recognises_ids());
+        append.since = seen.map(Seen::since);
+        append
     }
 }

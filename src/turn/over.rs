@@ -1,11 +1,11 @@
-//! A memory of either kind behind one trait, so that each step of a turn is written once: it is
-//! awaited over an async memory, and done at once over a blocking one.
+//! One trait for both kinds of memory, so that each step of a turn is written once: it is awaited
+//! over an async memory, and completes at once over a blocking one.
 
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 #[cfg(feature = "async")]
 use crate::memory::AsyncChatMemory;
 use crate::memory::{Append, Appended, ChatMemory, Limits, MemoryId, Read};
@@ -57,12 +57,10 @@ any_memory!(dyn ChatMemory + '_, [], |search, memory| search.run(|read| memory.r
 #[cfg(feature = "async")]
 any_memory!(dyn AsyncChatMemory + '_, [.await], |search, memory| search.run_async(memory));
 
-/// Runs this work over a blocking memory. Nothing in it waits, so the first poll is the last.
-pub(super) fn at_once<T>(work: impl Future<Output = T>) -> T {
-    let (mut work, mut context) = (pin!(work), Context::from_waker(Waker::noop()));
-    loop {
-        if let Poll::Ready(done) = work.as_mut().poll(&mut context) {
-            return done;
-        }
+/// Runs this work over a blocking memory. Nothing in it waits, so the first poll completes it.
+pub(super) fn at_once<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(done) => done,
+        Poll::Pending => Err(Error::new(ErrorKind::Storage, "turn", "a blocking memory waited")),
     }
 }

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use super::call::result_of;
 use super::late::Stored;
 use super::reply::Reply;
-use super::room::{excess_in, is_unbounded, room_for_answer, size, too_large};
+use super::room::{excess_in, is_unbounded, not_stored, refers, room_for_answer, size};
 use super::state::{CallState, Doing, NOT_RUN, State, outcome_unknown};
 use super::{Call, Ended, OnConflict, OnInterrupt, OnNoCheckpoint, ToolError, Turn};
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{On, Replaced};
+use crate::memory::{MemoryId, On};
 use crate::message::{
     AiMessage, Content, Message, ToolCall, ToolMessage, UserMessage, is_same_tool,
 };
+use crate::record::Replaced;
 use crate::tool::Tool;
 use crate::wire::{Stop, Usage};
 
@@ -30,7 +31,7 @@ impl Turn {
         question.into()
     }
 
-    /// Sets the tools that the model can call, in place of the
+    /// Sets the tools that the model can call, instead of the
     /// [prompt's](crate::MemoryPrompt::tools). A call of another tool is answered with an error for
     /// the model. If neither the turn nor the prompt has tools, every call is handed out.
     #[must_use]
@@ -46,8 +47,8 @@ impl Turn {
     }
 
     /// Uses the tools of the prompt if the turn has none of its own: the model is offered them, so
-    /// their calls are held for approval too. A deserialised turn that had other tools waits for
-    /// the approval of both, and runs again what both may.
+    /// their calls also need approval. A deserialised turn that had other tools waits for the
+    /// approval of both, and runs again only what both allow.
     pub(super) fn take_tools(&mut self, tools: &Arc<[Tool]>) {
         let State { repeatable, needs_approval, .. } = &mut self.state;
         let had_none = repeatable.is_empty() && needs_approval.is_empty();
@@ -63,25 +64,27 @@ impl Turn {
         }
     }
 
-    /// Adds messages for its own prompts only. They keep the place that they have in its first
-    /// prompt.
+    /// Adds messages for its own prompts only. They keep their place from its first prompt.
     #[must_use]
     pub fn temporaries(mut self, messages: impl IntoIterator<Item = Message>) -> Self {
-        self.state.temporaries.extend(messages);
+        self.add_temporaries(messages);
         self
     }
 
-    /// Puts it in the place of others: on this branch in the making.
+    pub(crate) fn add_temporaries(&mut self, messages: impl IntoIterator<Item = Message>) {
+        self.state.temporaries.extend(messages);
+    }
+
+    /// Replaces other messages with this turn, on this new branch.
     pub(super) fn in_place(mut self, (on, replaced): (On, Replaced)) -> Self {
         (self.state.on, self.state.replaced) = (Some(on), Some(replaced));
         self
     }
 
-    /// Takes these messages for its own prompts if it has not begun.
-    pub(crate) fn take_temporaries(&mut self, waiting: &mut Vec<Message>) {
-        if self.state.has_not_begun() && !self.is_over() {
-            self.state.temporaries.append(waiting);
-        }
+    /// Returns true if its first prompt is still to come, in this conversation.
+    pub(crate) fn begins_in(&self, conversation: &MemoryId) -> bool {
+        let is_here = self.conversation.as_ref().is_none_or(|known| known == conversation);
+        is_here && self.state.has_not_begun() && !self.is_over()
     }
 
     /// Sets the number of answers that may call tools or [pause](Stop::Paused); the default is 25.
@@ -106,28 +109,30 @@ impl Turn {
         self
     }
 
-    /// Sets an id of your own, so that a request that comes twice is stored once. It has 1 to 246
-    /// bytes and no control characters; another id is an error before the model is asked.
+    /// Sets an id of your own, so that a repeated request is stored once. The id has 1 to 246 bytes
+    /// and no control characters; any other is an error before the model is asked.
     ///
     /// Before the model is asked, [`next`](Self::next) looks for earlier requests of this id, which
     /// costs two more round trips:
     ///
-    /// - It was answered: the turn is [`Ended::Adopted`], with the stored messages and their
-    ///   positions.
-    /// - It is stored without an answer: the turn goes on behind the stored calls and results,
-    ///   which don't run again. Its own messages are then stored under an id that is derived from
-    ///   this one.
-    /// - It waits for approval: the turn is [`Ended::Parked`], with the calls that
-    ///   [wait](super::Done::waiting).
-    /// - It runs, and has a checkpoint: [`ErrorKind::Busy`]. Without a checkpoint it can't be seen
+    /// - The request was answered, or its answer broke off or was stopped within its text: the turn
+    ///   is [`Ended::Adopted`], with the stored messages and their positions.
+    /// - It is stored without an answer, or with a message after it that no model has read: the
+    ///   turn continues after what is stored, and asks the model. Stored calls don't run again. Its
+    ///   own messages are then stored under an id that is derived from this one.
+    /// - It is pending approval: the turn is [`Ended::Parked`], with its [pending
+    ///   calls](super::Done::waiting).
+    /// - It runs, and has a checkpoint: [`ErrorKind::Busy`]. Without a checkpoint, nothing shows
     ///   that it runs: the model is asked, one of the two turns is stored, and both return the
     ///   stored answer.
-    /// - Another question has the id: [`ErrorKind::Invalid`].
+    /// - The id belongs to another question: [`ErrorKind::Invalid`].
     /// - Nothing is stored, or it was evicted: the model is asked.
     ///
-    /// A conversation recognises at least the newest 64 ids: see
+    /// A conversation recognises at least the newest 64 ids of appends: see
     /// [`Append::with_id`](crate::memory::Append::with_id). A turn that waits in its slot is found
-    /// for as long as it waits.
+    /// as long as it waits. A turn with a
+    /// [checkpoint](crate::turn#what-happened-is-never-denied) takes two of the 64. What a retry
+    /// has stored after an earlier part is found as long as the id of the first part is known.
     ///
     /// ```
     /// use memory_prompt::turn::{Ended, Next, Turn};
@@ -158,7 +163,7 @@ impl Turn {
         &self.state.id
     }
 
-    /// Returns the text that distinguishes it from every other turn; all owners of the turn share
+    /// Returns the text that distinguishes it from every other turn. All owners of the turn share
     /// it.
     pub(crate) fn life(&self) -> &str {
         &self.state.life
@@ -184,7 +189,7 @@ impl Turn {
         self.state.usage
     }
 
-    /// Returns the temporaries of a turn that is given up, for the next turn.
+    /// Returns the temporaries of an abandoned turn, for the next turn.
     #[must_use]
     pub fn into_temporaries(self) -> Vec<Message> {
         self.state.temporaries
@@ -195,12 +200,12 @@ impl Turn {
         self.state.may_have_acted()
     }
 
-    /// Returns true if nothing is left but to store it.
+    /// Returns true if only storing it remains.
     pub(crate) fn is_over(&self) -> bool {
         self.state.is_over()
     }
 
-    /// Returns true if it has not ended here, and may end elsewhere: it has a slot, or is stored.
+    /// Returns true if it has not ended here but may end elsewhere: it has a slot, or is stored.
     pub(crate) fn may_end_elsewhere(&self) -> bool {
         let is_done = matches!(self.state.doing, Doing::Done { .. });
         !is_done && (self.has_slot() || self.state.commits > 0)
@@ -216,11 +221,11 @@ impl Turn {
 
     /// Takes the answer of the model, and adds up its usage.
     ///
-    /// Every call of the turn gets an id of its own, in [`messages`](Self::messages) and in what is
-    /// handed out: a call gets a new id if it repeats one of the same answer, of an earlier call of
+    /// Every call of the turn gets a unique id, in [`messages`](Self::messages) and in what is
+    /// handed out. A call gets a new id if it repeats one of the same answer, of an earlier call of
     /// the turn, or of a call whose result may come late, as far as the turn has read back.
     ///
-    /// An answer that [pauses](Stop::Paused) is sent back as it is, which counts as a round. The
+    /// An answer that [paused](Stop::Paused) is sent back as it is, which counts as a round. The
     /// next answer continues it: both become one message.
     ///
     /// An answer that [broke off](Stop::Broken) ends the turn: it is stored with the attribute
@@ -263,11 +268,10 @@ impl Turn {
             Some(paused) => paused.followed_by(answer),
             None => answer,
         };
-        let before = self.state.messages.len() - usize::from(goes_on);
-        if let Some(text) = self.excess_with(&answer, before) {
+        if let Some(text) = self.excess_of(&Message::Ai(answer.clone()), None) {
             return Err(Error::invalid("answer", text));
         }
-        // A call under a name that a provider was sent in place of the tool's own.
+        // A call under a name that a provider was sent instead of the tool's own.
         let meant = |call: &ToolCall| {
             let mut tools = self.tools.iter().filter(|_| self.tool(call).is_none());
             let tool = tools.find(|tool| is_same_tool(&call.name, tool.name()))?;
@@ -276,16 +280,14 @@ impl Turn {
         answer = answer.with_calls(meant).unwrap_or(answer);
         (self.stop, self.metadata) = (stop, Box::new(metadata));
         if goes_on {
-            self.prompts.forget_messages(before);
+            self.prompts.forget_messages();
+            self.prompts.knows_others = false;
         }
         self.state.answered(answer, usage, stop);
         for (place, call) in self.state.open_calls() {
             if cut.contains(&place) {
                 self.state.not_run(place, &call, "Not run: the answer was cut.");
-            }
-        }
-        for (place, call) in self.state.open_calls() {
-            if !self.tools.is_empty() && self.tool(&call).is_none() {
+            } else if !self.tools.is_empty() && self.tool(&call).is_none() {
                 self.state.not_run(place, &call, &no_tool(&call.name));
             }
         }
@@ -293,7 +295,7 @@ impl Turn {
     }
 
     /// Approves a call that [needs approval](super::Tool::needing_approval): the next step writes
-    /// that down and hands the call out once more. A call that may not run gets an
+    /// that down and hands the call out again. For a call that must not run, report an
     /// [error](Self::error).
     ///
     /// # Errors
@@ -306,8 +308,7 @@ impl Turn {
     }
 
     /// Refuses a call that [needs approval](super::Tool::needing_approval), for this reason, which
-    /// the model reads. If another owner has run it all the same, its late result replaces the
-    /// refusal.
+    /// the model reads. If another owner has run it anyway, its late result replaces the refusal.
     ///
     /// # Errors
     ///
@@ -328,7 +329,7 @@ impl Turn {
         })
     }
 
-    /// Notes that this owner runs a call now. Until its result is given, the call may have run.
+    /// Notes that this owner is running a call. Until its result is given, the call may have run.
     pub(crate) fn begin(&mut self, call: &Call) -> Result<()> {
         let (place, _) = self.open_call(call.id())?;
         if !call.is_repeatable {
@@ -339,15 +340,15 @@ impl Turn {
 
     /// Takes the result of a call.
     ///
-    /// The call is named by the id that was [handed out](super::Call::id), which is unique: if the
-    /// model gave one id to several calls, that id names the first of them only.
+    /// The id is the one that was [handed out](super::Call::id), which is unique: if the model gave
+    /// one id to several calls, that id names only the first of them.
     ///
-    /// If the result is too large for the memory, an error that says so replaces it for the model.
+    /// If the result is too large for the memory, the model gets an error that says so instead.
     ///
     /// # Errors
     ///
     /// [`Invalid`](crate::ErrorKind::Invalid) if no call of this id waits, or if it waits for an
-    /// [approval](Self::approve) that it has not got, unless the result is an error.
+    /// [approval](Self::approve), unless the result is an error.
     pub fn result(
         &mut self,
         call_id: &str,
@@ -367,17 +368,18 @@ impl Turn {
         self.result(call_id, Err::<&str, _>(ToolError::new(text)))
     }
 
-    /// Answers a call with this error because it was not run and will not be run.
+    /// Answers a call with this error because it was not run and never will be.
     pub(crate) fn not_run(&mut self, call_id: &str, text: &str) -> Result<()> {
         let (place, call) = self.open_call(call_id)?;
         self.state.not_run(place, &call, text);
         Ok(())
     }
 
-    /// Says that the outcome of a call is unknown, for this reason: it may have been done, and may
-    /// still be under way. A [late result](ToolMessage::stand_in) replaces this answer.
+    /// Reports that the outcome of a call is unknown, for this reason, which may be empty: the call
+    /// may be done, or may still be under way. A [late result](ToolMessage::stand_in) replaces this
+    /// answer.
     ///
-    /// It is the answer to a call that [may have run](super::Call::may_have_run).
+    /// This is the answer to a call that [may have run](super::Call::may_have_run).
     ///
     /// # Errors
     ///
@@ -409,14 +411,14 @@ impl Turn {
     }
 
     /// Adds a message of the user to the running turn. The model reads it at the next possible
-    /// place: with the results of the calls that run, or instead of the end. If the turn is
-    /// interrupted before, or its rounds are used up, the message is stored with it, unless nothing
-    /// of it is.
+    /// point: with the results of the calls that run, or instead of the end. If the turn is
+    /// interrupted before that, or its rounds are used up, the message is stored with the turn, if
+    /// the turn is stored at all.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](crate::ErrorKind::Invalid) if the turn is over (ask again), if the message has a
-    /// [reference](crate::message::MediaReference) in the place of media, or if it is too large for
+    /// [`Invalid`](crate::ErrorKind::Invalid) if the turn has ended (ask again), if the message has
+    /// a [reference](crate::message::MediaReference) instead of media, or if it is too large for
     /// the memory.
     pub fn steer(&mut self, content: impl Into<Content>) -> Result<()> {
         if self.is_over() {
@@ -431,7 +433,7 @@ impl Turn {
         Ok(())
     }
 
-    /// Ends the turn: the next step stores what is kept of it.
+    /// Ends the turn: the next step stores what is to be kept of it.
     pub fn interrupt(&mut self, keep: OnInterrupt) {
         if self.is_over() {
             return;
@@ -444,7 +446,7 @@ impl Turn {
         }
     }
 
-    /// Returns the open call of this id. If it has waited for a person, others may have gone on in
+    /// Returns the open call of this id. If it was pending approval, others may have continued in
     /// the meantime.
     fn open_call(&mut self, call_id: &str) -> Result<(usize, ToolCall)> {
         let call = self.state.open_calls().into_iter().find(|(_, call)| call.id == call_id);
@@ -458,8 +460,8 @@ impl Turn {
         Ok((place, call))
     }
 
-    /// The ids of earlier calls whose results may come late, and of all calls of the turn. A search
-    /// in the stored messages distinguishes calls by these ids.
+    /// Returns the ids of earlier calls whose results may come late, and of all calls of the turn.
+    /// A search in the stored messages distinguishes calls by these ids.
     fn awaited_ids(&self) -> HashSet<String> {
         let own = &self.state.messages;
         let results = self.prompts.read_so_far().chain(own).filter_map(Message::as_tool);
@@ -467,58 +469,45 @@ impl Turn {
         stand_ins.chain(own.iter().flat_map(Message::tool_calls).map(|it| it.id.clone())).collect()
     }
 
-    /// Returns the result, or an error in its place if it is too large. A late result is longer, so
-    /// its size is the one that counts.
+    /// Returns the result, or an error instead if it can't be stored. A late result is longer, so
+    /// its size counts.
     fn fitting(&mut self, place: usize, result: ToolMessage) -> ToolMessage {
         let late = result.clone().stand_in().with_call_tag(&self.state.call_tag(place));
         match self.excess_of(&Message::Tool(late), Some(place)) {
             None => result,
-            Some(why) => ToolMessage::new(result.call_id(), result.tool_name(), too_large(&why))
+            Some(why) => ToolMessage::new(result.call_id(), result.tool_name(), not_stored(&why))
                 .with_error(true),
         }
     }
 
-    /// Says why the memory can't take this message (of the user, or the result of the call at this
-    /// place) together with the closings of the other open calls and an answer.
+    /// Returns why the memory can't take this message. An answer of the model counts with the
+    /// closings of its calls; a message of the user, or the result of the call at this place,
+    /// counts with the closings of the other open calls and an answer.
     fn excess_of(&mut self, message: &Message, place: Option<usize>) -> Option<String> {
-        if is_unbounded(&self.limits) {
-            return None;
+        let refers = refers(message);
+        if refers.is_some() || is_unbounded(&self.limits) {
+            return refers;
         }
-        let newest = self.state.newest_calls().unwrap_or_default();
-        let others = self.state.open_calls().into_iter().filter(|it| Some(it.0) != place);
-        let (others, room) = (others.collect::<Vec<_>>(), room_for_answer(&self.limits));
-        self.excess_beside(usize::MAX, message, (newest, &others), room)
-    }
-
-    /// Says why the memory can't take this answer after the first `behind` messages, with the
-    /// closings of its calls.
-    fn excess_with(&mut self, answer: &AiMessage, behind: usize) -> Option<String> {
-        if is_unbounded(&self.limits) {
-            return None;
-        }
-        let calls: Vec<_> = answer.tool_calls().cloned().enumerate().collect();
-        self.excess_beside(behind, &Message::Ai(answer.clone()), (behind, &calls), 0)
-    }
-
-    /// Says why these do not fit into the memory together: the first messages of the turn, this
-    /// message, the closings of these calls of the message at this place, and this much room.
-    fn excess_beside(
-        &mut self,
-        first: usize,
-        message: &Message,
-        (at, calls): (usize, &[(usize, ToolCall)]),
-        room: usize,
-    ) -> Option<String> {
         let Self { state, prompts, limits, .. } = self;
-        let tag = |place| state.call_tag_at(at, place);
-        let closing = |(place, call)| Message::Tool(outcome_unknown(call, &tag(place), ""));
-        let closings = calls.iter().map(|(place, call)| size(&closing((*place, call))));
+        let is_answer = message.as_ai().is_some();
+        let goes_on = is_answer && state.doing == Doing::Paused; // it takes the place of its half
+        let kept = state.messages.len() - usize::from(goes_on);
+        let (at, calls) = if is_answer {
+            (kept, message.tool_calls().cloned().enumerate().collect())
+        } else {
+            (state.newest_calls().unwrap_or_default(), state.open_calls())
+        };
+        let others = calls.iter().filter(|it| Some(it.0) != place);
+        let closings = others.map(|(place, call)| {
+            size(&Message::Tool(outcome_unknown(call, &state.call_tag_at(at, *place), "")))
+        });
         // The other messages of the turn count only if the size of a batch is limited.
         let is_limited = limits.batch < usize::MAX;
         let known = if is_limited { prompts.sizes(&state.messages) } else { &[] };
         let steers = state.steers.iter().filter(|_| is_limited).map(size);
-        let others = known.iter().take(first).copied().chain(steers);
-        excess_in(limits, others.chain(closings).chain([size(message)]), room)
+        let known = known.iter().take(kept).copied().chain(steers);
+        let room = if is_answer { 0 } else { room_for_answer(limits) };
+        excess_in(limits, known.chain(closings).chain([size(message)]), room)
     }
 }
 
@@ -558,7 +547,7 @@ fn tell_apart(answer: AiMessage, mut taken: HashSet<String>) -> AiMessage {
     told_apart.unwrap_or(answer)
 }
 
-/// The text for the model about a call of a tool that does not exist.
+/// Returns the text for the model about a call of a tool that does not exist.
 pub(crate) fn no_tool(name: &str) -> String {
     format!("There is no tool {name:?}.")
 }

@@ -1,4 +1,4 @@
-//! The prompts of a turn: what is read for them, and where the messages of the turn stand in them.
+//! The prompts of a turn: what is read for them, and where they have the messages of the turn.
 
 use std::sync::Arc;
 use std::time::UNIX_EPOCH;
@@ -8,16 +8,16 @@ use super::look::Look;
 use super::over::AnyMemory;
 use super::room::{excess, room_for_answer, size};
 use super::state::{Doing, PREFIX, Seen, State, Written};
-use super::unfinished::{begun_by_others, note_of, shortened, stored_by_others};
+use super::unfinished::{begun_by_others, note_of, shorten, stored_by_others};
 use super::{Ask, Turn};
 use crate::compose::{Composer, Composition, Temporaries};
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{On, Read, Replaced, must_not_refer};
-use crate::memory_prompt::{MemoryPrompt, sends_as_much};
-use crate::message::{Message, ToolCall};
+use crate::memory::{On, Read, must_not_refer};
+use crate::memory_prompt::{MemoryPrompt, sends_as_much, unasked_reference};
+use crate::message::{AiMessage, Message, ToolCall};
 use crate::prompt::{MediaData, Prompt, Recalled};
 use crate::recall::{Found, Outcome};
-use crate::record::{Records, Snapshot};
+use crate::record::{Records, Replaced, Snapshot};
 
 /// What the prompts of a turn are made of, in addition to its state.
 #[derive(Default)]
@@ -40,7 +40,7 @@ pub(super) struct Prompts {
     recalled: Vec<Recalled>,
     /// The outcome of the search, if there was one.
     outcome: Option<Outcome>,
-    /// The data of media that were read after the records that refer to them.
+    /// The data of media that were read separately from the records that refer to them.
     media: MediaData,
     /// True once media are read with the records: some were evicted before they were read.
     reads_media: bool,
@@ -55,10 +55,9 @@ impl Prompts {
         *self = Self { last: self.last.take(), ..Self::default() };
     }
 
-    /// Notes that messages of the turn behind the first `n` have changed.
-    pub(super) fn forget_messages(&mut self, n: usize) {
-        self.staged = Records::default();
-        self.sizes.truncate(n);
+    /// Notes that messages of the turn have changed.
+    pub(super) fn forget_messages(&mut self) {
+        (self.staged, self.sizes) = (Records::default(), Vec::new());
     }
 
     /// Returns the sizes of these messages, which are all of the turn. Each is measured once.
@@ -95,14 +94,20 @@ impl Turn {
         Arc<M>: AnyMemory,
     {
         let memory = prompt.memory();
-        if !self.prompts.knows_others {
-            self.learn_of_others(memory).await?;
+        let ask = loop {
             if !self.prompts.knows_others {
-                return Ok(None);
+                self.learn_of_others(memory).await?;
+                if !self.prompts.knows_others {
+                    return Ok(None);
+                }
             }
-        }
-        self.check_question()?;
-        let ask = self.compose(prompt).await?;
+            self.check_question()?;
+            let ask = self.compose(prompt).await?;
+            // Otherwise it has read that it replaces what was undone.
+            if self.prompts.knows_others {
+                break ask;
+            }
+        };
         let messages = &self.state.messages;
         let is_asked =
             self.state.recalled.is_some() || messages.iter().any(|it| it.as_ai().is_some());
@@ -114,8 +119,12 @@ impl Turn {
         Ok(Some(self.recall(prompt, ask, found, search.outcome())))
     }
 
-    /// Makes the note about what other turns have begun or done. Turns that still run come last:
-    /// only this note mentions them.
+    /// Adds a note about what other turns have begun or done. Turns that still run come last: only
+    /// this note mentions them.
+    ///
+    /// It is before the question, since small models answer what is behind that. If the model has
+    /// signed its thoughts, nothing may change before them: what is new is told where the turn has
+    /// come to.
     async fn learn_of_others(&mut self, memory: &impl AnyMemory) -> Result<()> {
         let own = self.state.slot();
         let mut slots = if self.limits.has_slots() { memory.list().await? } else { Vec::new() };
@@ -142,13 +151,24 @@ impl Turn {
             // What was stored since is read after the slots: a turn that ends in between is
             // mentioned twice then, and not missed.
             if self.state.seen.is_some_and(|seen| page.end > seen.end) {
-                let stored = self.read_stored(memory).await?;
+                let stored = self.read_stored(memory, true).await?;
                 lines.extend(stored_by_others(&stored, |call| self.state.is_repeatable(call)));
             }
-            lines.extend(begun_by_others(&page, &own));
+            lines.extend(begun_by_others(&page));
         }
-        self.state.note = note_of(&lines);
         self.prompts.knows_others = true;
+        let state = &mut self.state;
+        let is_signed = state.messages.iter().any(has_signed_thoughts);
+        if !is_signed {
+            state.notes.clear();
+        } else if state.doing == Doing::Paused {
+            return Ok(()); // it is told once the answer is whole
+        }
+        let told: Vec<_> = state.notes.iter().map(|(_, note)| note.text().into_owned()).collect();
+        let is_told = |line: &String| told.iter().any(|note| note.lines().any(|it| it == line));
+        lines.retain(|line| !is_told(line));
+        let place = if is_signed { state.messages.len() } else { 0 };
+        state.notes.extend(note_of(&lines).map(|note| (place, note)));
         Ok(())
     }
 
@@ -158,12 +178,10 @@ impl Turn {
         if state.doing != Doing::Paused {
             state.messages.append(&mut state.steers);
         }
-        if state.messages.first().is_some_and(Message::is_system) {
-            return Err(Error::invalid("turn", "a system message is no question"));
-        }
-        let is_answer = |it: &&Message| it.as_ai().is_some() || it.as_tool().is_some();
-        if state.asked_at.is_none() && state.messages.first().as_ref().is_some_and(is_answer) {
-            return Err(Error::invalid("turn", "an answer is no question"));
+        // If it continues after stored messages of its id, the turn has no question of its own.
+        let first = state.messages.first().filter(|_| state.asked_at.is_none());
+        if first.is_some_and(|it| !matches!(it, Message::User(_) | Message::Custom(_))) {
+            return Err(Error::invalid("turn", "only a user or custom message begins a turn"));
         }
         must_not_refer(&state.messages)?;
         state.check_id()?;
@@ -184,26 +202,26 @@ impl Turn {
     {
         let (memory, composer) = (prompt.memory(), prompt.composer());
         let staged = self.state.messages.len();
-        // A turn that has seen the conversation before is not told of later positions.
+        // A turn that has seen the conversation before ignores later positions.
         let is_first = self.state.seen.is_none();
         let mut base = if let Some(base) = self.prompts.base.clone() {
             base
         } else {
             let n = composer.first_read().saturating_sub(staged);
-            let known = if is_first { prompt.known_positions() } else { Vec::new() };
+            let known = if is_first { prompt.cache().lock().positions.clone() } else { Vec::new() };
             self.fetch(memory, composer, n, known).await?
         };
         loop {
             let single = composer.positions(&base)?;
             let lacks_some = single.iter().any(|it| self.prompts.single.binary_search(it).is_err());
             if is_first && (lacks_some || single.len() < self.prompts.single.len()) {
-                prompt.know_positions(&single);
+                prompt.cache().lock().positions.clone_from(&single);
             }
             if lacks_some {
                 base = self.fetch(memory, composer, self.prompts.wanted, single).await?;
                 continue;
             }
-            let sent = match self.composed(prompt, &base)? {
+            let mut sent = match self.composed(prompt, &base)? {
                 Composition::Ready(sent) => sent,
                 Composition::ReadMore(n) => {
                     let n = n.saturating_sub(staged);
@@ -211,15 +229,17 @@ impl Turn {
                     continue;
                 }
             };
-            let lacking = self.prompts.media.lacking(&sent, &base);
+            let mut lacking = self.prompts.media.fill(&mut sent, &base);
             if !lacking.is_empty() {
                 let read = self.read(memory, Read::newest(0).positions(lacking)).await?;
                 self.prompts.media.add(&read, &base);
+                lacking = self.prompts.media.fill(&mut sent, &base);
             }
-            if let Some(sent) = self.prompts.media.fill(sent, &base) {
-                return Ok(self.asked(sent));
+            let Some(lacks) = lacking.first() else { return Ok(self.asked(sent)) };
+            if std::mem::replace(&mut self.prompts.reads_media, true) {
+                return Err(unasked_reference(*lacks));
             }
-            self.prompts.reads_media = true;
+            self.prompts.base = None; // if this read fails, the next prompt reads anew
             base = self.fetch(memory, composer, self.prompts.wanted, single).await?;
         }
     }
@@ -238,19 +258,30 @@ impl Turn {
             let before = *state.before_temporaries.get_or_insert(state.messages.len());
             let temporaries = state.temporaries.iter().chain(&state.recalled);
             let temporaries: Vec<_> = temporaries.cloned().map(Arc::new).collect();
-            let note = state.note.clone().map(Arc::new);
             let asked_at = state.asked_at.unwrap_or(base.end);
+            let stored = base.records.iter().filter(|it| it.position() >= asked_at);
+            let is_signed = stored.map(|it| it.message()).any(has_signed_thoughts);
+            let position = |place: usize| match place {
+                0 if !is_signed => asked_at,
+                behind => base.end + behind as u64,
+            };
+            let notes: Vec<_> = state
+                .notes
+                .iter()
+                .map(|(place, note)| (position(*place), Arc::new(note.clone())))
+                .collect();
             let temporaries =
                 Temporaries::of_turn(&temporaries, asked_at, base.end + before as u64)
                     .with_tools(tools)
-                    .with_note(note.as_ref().map(|note| (note, base.end)))
+                    .with_notes(&notes)
                     .with_free(prompt.kept_free(), recalled_tokens(state, composer)?);
             let mut cache = prompt.cache().lock(); // not held while the memory is asked
             let composition = composer.compose_with(&mut snapshot, temporaries, Some(&mut cache));
-            // The turn has grown, and has precedence over what was recalled for it and over the
-            // note.
+            // The turn has grown, and has precedence over what was recalled for it and over its
+            // notes.
             let gives_way = lacks_room(&composition, prompts.last.as_deref())
-                && (prompts.forget_recalled(state) || shorten_note(state));
+                && (prompts.forget_recalled(state)
+                    || state.notes.iter_mut().any(|(_, note)| shorten(note)));
             if !gives_way {
                 return composition;
             }
@@ -289,7 +320,7 @@ impl Turn {
         }
         let mut snapshot = self.read(memory, read).await?;
         if let Some(seen) = seen {
-            // Others may have gone on behind it, and evicted what was before.
+            // Others may have continued after it, and evicted what was before.
             snapshot.end = seen.end;
             snapshot.start = snapshot.start.min(seen.end);
         }
@@ -298,14 +329,21 @@ impl Turn {
             // it lost.
             snapshot.start = snapshot.oldest_row();
         }
+        if seen.is_none()
+            && self.state.on.is_none()
+            && let Some(undone) = snapshot.undone()
+        {
+            self.state.replaced = Some(undone.clone());
+            self.prompts.knows_others = false;
+        }
         self.state.seen = seen.or_else(|| Some(Seen::of(&snapshot)));
         let prompts = &mut self.prompts;
         (prompts.base, prompts.wanted, prompts.single) = (Some(snapshot.clone()), n, single);
         Ok(snapshot)
     }
 
-    /// Takes what was found, and composes the prompt once more. If it does not fit after all,
-    /// records of the window are not given up for it.
+    /// Takes what was found, and composes the prompt again. If it still does not fit, no records of
+    /// the window are dropped for it.
     fn recall<M: ?Sized>(
         &mut self,
         prompt: &MemoryPrompt<M>,
@@ -319,21 +357,25 @@ impl Turn {
             && let Some(base) = self.prompts.base.clone()
         {
             (self.state.recalled, self.prompts.recalled) = (Some(message), recalled);
-            let with = match self.composed(prompt, &base) {
-                Ok(Composition::Ready(with)) => self.prompts.media.fill(with, &base),
-                _ => None,
-            };
-            match with {
-                Some(with) if sends_as_much(&with, ask.prompt()) => return self.asked(with),
-                _ => drop(self.prompts.forget_recalled(&mut self.state)),
+            if let Ok(Composition::Ready(mut with)) = self.composed(prompt, &base)
+                && self.prompts.media.fill(&mut with, &base).is_empty()
+                && sends_as_much(&with, ask.prompt())
+            {
+                return self.asked(with);
             }
+            self.prompts.forget_recalled(&mut self.state);
         }
         self.asked(Arc::unwrap_or_clone(ask.prompt))
     }
 }
 
+fn has_signed_thoughts(message: &Message) -> bool {
+    let mut thoughts = message.as_ai().into_iter().flat_map(AiMessage::reasoning);
+    thoughts.any(|thought| thought.signature.is_some())
+}
+
 /// Returns whether a prompt does not fit, or its texts are cut shorter than those of the turn's
-/// prompt before.
+/// previous prompt.
 fn lacks_room(composition: &Result<Composition>, before: Option<&Prompt>) -> bool {
     let cut_to = |prompt: &Prompt| {
         prompt.report().tokens.as_ref().and_then(|it| it.cut_to).unwrap_or(usize::MAX)
@@ -345,13 +387,7 @@ fn lacks_room(composition: &Result<Composition>, before: Option<&Prompt>) -> boo
     }
 }
 
-/// Shortens the note to one line; returns false if it was not longer.
-fn shorten_note(state: &mut State) -> bool {
-    let short = state.note.as_ref().and_then(shortened);
-    short.map(|short| state.note = Some(short)).is_some()
-}
-
-/// The tokens of what was recalled, if the prompt has a budget.
+/// Returns the tokens of what was recalled, if the prompt has a budget.
 fn recalled_tokens(state: &State, composer: &Composer) -> Result<usize> {
     let budget = composer.budget().zip(state.recalled.as_ref());
     budget.map_or(Ok(0), |((counter, _), message): (_, &Message)| counter.count(message))

@@ -5,18 +5,18 @@ use crate::wire::{Answer, Metadata, Stop, Usage};
 
 /// The answer of a model, as a [turn](super::Turn::answer) takes it.
 ///
-/// An answer that was read with [`wire`](crate::wire) becomes a reply as it is. So does a message
-/// or a text alone; its usage is unknown then.
+/// An answer that was read with [`wire`](crate::wire) converts into a reply. So does a message or a
+/// text alone; its usage is then unknown.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Reply {
-    /// The message, of a model if all is well.
+    /// The message, which must be one of a model.
     pub message: Message,
     /// The number of tokens, as far as it is known.
     pub usage: Usage,
     /// The reason why the answer ended, if it is known.
     pub stop: Option<Stop>,
-    /// What else the provider reported next to the message.
+    /// What else the provider reported with the message.
     pub metadata: Metadata,
 }
 

@@ -4,18 +4,24 @@ use crate::codec::Codec;
 use crate::memory::Limits;
 use crate::message::Message;
 
-/// Says why a memory with these limits can't take these messages at once and keep this much room;
-/// `None` if it can.
+/// Returns why a memory with these limits can't take these messages at once and keep this much
+/// room; `None` if it can.
 pub(crate) fn excess<'a>(
     limits: &Limits,
-    messages: impl IntoIterator<Item = &'a Message>,
+    messages: impl IntoIterator<Item = &'a Message> + Clone,
     room: usize,
 ) -> Option<String> {
-    if is_unbounded(limits) {
-        None
-    } else {
-        excess_in(limits, messages.into_iter().map(size), room)
+    let refers = messages.clone().into_iter().find_map(refers);
+    if refers.is_some() || is_unbounded(limits) {
+        return refers;
     }
+    excess_in(limits, messages.into_iter().map(size), room)
+}
+
+/// Returns why no memory takes a message that has a reference.
+pub(super) fn refers(message: &Message) -> Option<String> {
+    let text = || "it has a reference in the place of media".to_owned();
+    message.has_references().then(text)
 }
 
 /// The same for messages of these sizes.
@@ -48,9 +54,9 @@ pub(super) fn is_unbounded(limits: &Limits) -> bool {
     limits.message == usize::MAX && limits.batch == usize::MAX
 }
 
-/// The text for the model in place of a result that is too large, for this reason.
-pub(crate) fn too_large(why: &str) -> String {
-    format!("The result is too large: {why}.")
+/// Returns the text for the model instead of a result that can't be stored, for this reason.
+pub(crate) fn not_stored(why: &str) -> String {
+    format!("The result can't be stored: {why}.")
 }
 
 /// Returns the bytes of a batch that are kept free for the answer.
@@ -58,7 +64,7 @@ pub(super) fn room_for_answer(limits: &Limits) -> usize {
     if limits.batch == usize::MAX { 0 } else { (limits.batch / 8).min(MOST_ROOM) }
 }
 
-/// The most bytes that a [`size`] has more than the same message has in a list of messages.
+/// The most bytes by which a [`size`] exceeds that of the same message in a list of messages.
 pub(super) const ENVELOPE: usize = 20;
 
 const MOST_ROOM: usize = 64 * 1024;

@@ -10,15 +10,15 @@ use crate::memory_prompt::MemoryPrompt;
 use crate::record::places;
 
 impl<M: ?Sized> MemoryPrompt<M> {
-    /// Begins a turn with this question, and stores nothing. The temporaries of the prompt go with
-    /// it, and so do its tools, unless the turn has tools of its own.
+    /// Begins a turn with this question, and stores nothing. The turn takes the temporaries of the
+    /// prompt, and its tools unless it has its own.
     pub fn turn(&mut self, question: impl Into<Turn>) -> Turn {
         question.into().temporaries(self.take_temporaries())
     }
 }
 
-/// The methods over a memory of one kind. Their code is written once: done at once over a blocking
-/// memory, and awaited over an async one.
+/// The methods over a memory of one kind. Their code is written once: it completes at once over a
+/// blocking memory, and is awaited over an async one.
 macro_rules! over {
     ($over:ty, [$($async:tt)*], [$($now:tt)*], $next:ident, |$work:ident| $run:expr) => {
         impl MemoryPrompt<$over> {
@@ -29,8 +29,9 @@ macro_rules! over {
             ///
             /// Those of [`ChatMemory::slots`](crate::ChatMemory::slots); a memory without slots
             /// keeps no turns, and returns none.
-            /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if one of them is of a
-            /// later version of this crate, or can't be read: it names the slot and the version.
+            /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if a later version of this
+            /// crate has written one of them, or if it can't be read: the error names the slot and
+            /// the reason.
             pub $($async)* fn unfinished(&self) -> Result<Vec<Unfinished>> {
                 self.listed()$($now)*?.into_iter().collect()
             }
@@ -44,8 +45,8 @@ macro_rules! over {
                 Ok(turns_in(&$run?).collect())
             }
 
-            /// Takes a turn over from its owner: to go on with it, or to [end](Turn::interrupt) it.
-            /// Set its tools again. It goes on in the conversation as it was when the turn began;
+            /// Takes a turn over from its owner, to continue or to [end](Turn::interrupt) it. Set
+            /// its tools again. It continues in the conversation as it was when the turn began;
             /// what was said since comes after it. Its model does not read that, but a note lists
             /// the calls that other turns have made.
             ///
@@ -54,20 +55,20 @@ macro_rules! over {
             /// for approval, and others only if nothing was [appended](crate::store::Info::active)
             /// to their conversation for longer than a turn may take.
             ///
-            /// From now on the former owner can store only late results of it. If the answer of the
-            /// memory gets lost, [list](Self::unfinished) the turns again and adopt what is there.
+            /// From now on the former owner can store only late results of it. If the reply of the
+            /// memory is lost, [list](Self::unfinished) the turns again and adopt what is there.
             ///
             /// # Errors
             ///
-            /// [`ErrorKind::SlotConflict`](crate::ErrorKind::SlotConflict) if it has gone on or
-            /// ended in the meantime, or another owner was faster (this may have been an earlier
+            /// [`ErrorKind::SlotConflict`](crate::ErrorKind::SlotConflict) if the turn has
+            /// continued or ended in the meantime, or another owner was faster (possibly an earlier
             /// call of yours); and as [`ChatMemory::append_with`](crate::ChatMemory::append_with).
             pub $($async)* fn adopt(&self, unfinished: &Unfinished) -> Result<Turn> {
                 let $work = adopt(self.memory(), unfinished);
                 $run
             }
 
-            /// Returns the calls of this conversation that wait for approval.
+            /// Returns the calls of this conversation that are pending approval.
             ///
             /// # Errors
             ///
@@ -77,12 +78,12 @@ macro_rules! over {
             }
 
             /// Returns the stored turn of this [id](Turn::id), on any branch: for a client in any
-            /// process that lost the connection while the answer came. `None` if nothing is stored
-            /// of it: it failed, or still runs, or so many others were stored since that the memory
-            /// no longer [knows](crate::memory::Limits::ids) its id.
+            /// process that lost the connection while the answer came. `None` if nothing of it is
+            /// stored: it failed, or still runs, or so many others were stored since that the
+            /// memory no longer [knows](crate::memory::Limits::ids) its id.
             ///
-            /// The texts of its ai messages, in a row, are what a conversation has
-            /// [streamed](crate::Conversation::stream) of it; of a request that came again behind a
+            /// The texts of its ai messages, concatenated, are what a conversation has
+            /// [streamed](crate::Conversation::stream) of it; if a request was repeated after a
             /// failure, what was said from then on. How it ended is not stored: it is
             /// [`Ended::Adopted`]. Messages that were evicted since are missing.
             ///
@@ -110,18 +111,18 @@ macro_rules! over {
                 $run
             }
 
-            /// Begins a turn that answers the newest question anew. Nothing is stored until it
-            /// ends, and if it ends without an answer the former one stays current. Its answer is
-            /// stored beside that one, and is the current one from then on. What followed the
-            /// question, tool groups included, is on the branch that is left; of its calls the
-            /// model is told those of tools that are not [repeatable](crate::Tool::repeatable),
-            /// and how their results begin.
+            /// Begins a turn that regenerates the answer to the newest question. Nothing is stored
+            /// until it ends, and if it ends without an answer, the former one stays current. The
+            /// new answer is stored next to the former one, and is current from then on. What
+            /// followed the question, tool groups included, is on the branch that is left. Of the
+            /// calls there, the model gets those of tools that are not
+            /// [repeatable](crate::Tool::repeatable), and how their results begin.
             ///
             /// [`Turn::next`] runs it, or [`Conversation::stream`](crate::Conversation::stream).
             ///
             /// # Errors
             ///
-            /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) where nothing was asked, and as
+            /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if nothing was asked, and as
             /// `edit`.
             pub $($async)* fn regenerate(&self) -> Result<Turn> {
                 let (place, question) = self.view()?.regenerating()$($now)*?;
@@ -130,9 +131,9 @@ macro_rules! over {
                 Ok(turn)
             }
 
-            /// Begins a turn that asks something else in the place of the message at this position.
-            /// Nothing is stored until it ends, and if it ends without an answer what was said
-            /// before stays current. The model is told of calls as by
+            /// Begins a turn that replaces the message at this position with another question.
+            /// Nothing is stored until it ends, and if it ends without an answer, what was said
+            /// before stays current. The model is informed of calls as with
             /// [`regenerate`](Self::regenerate).
             ///
             /// # Errors
@@ -147,7 +148,7 @@ macro_rules! over {
                 Ok(question.into().in_place(place))
             }
 
-            /// Takes the turn of this call over together with the decision on it: both happen, or
+            /// Takes over the turn of this call together with the decision on it: both happen, or
             /// neither.
             pub(crate) $($async)* fn decide(&self, waiting: &Waiting, decision: Decision<'_>) -> Result<Turn> {
                 let $work = decision::decide(self.memory(), waiting, decision);
@@ -158,12 +159,12 @@ macro_rules! over {
         impl Turn {
             /// Does the work on the memory, and returns what the owner has to do next.
             ///
-            /// If it fails it can be called again: nothing is lost, and nothing is stored twice,
-            /// unless more appends with ids came in between than the memory
-            /// [recognises](crate::memory::Limits::ids). Over a memory that recognises none, an end
-            /// of the turn that may be stored is not tried again: that stays an
-            /// [`ErrorKind::Unacknowledged`](crate::ErrorKind::Unacknowledged). A future that is
-            /// dropped is like a call that fails.
+            /// If it fails, call it again: nothing is lost, and nothing is stored twice, unless
+            /// more appends with ids came in between than the memory
+            /// [recognises](crate::memory::Limits::ids). Over a memory that recognises none, the
+            /// turn does not retry a final append that may be stored: the error stays
+            /// [`ErrorKind::Unacknowledged`](crate::ErrorKind::Unacknowledged). Dropping the future
+            /// is like a call that fails.
             ///
             /// # Errors
             ///

@@ -12,9 +12,9 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::{Ended, OnConflict, OnNoCheckpoint};
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{MOST_NAME, On, Replaced, check_name};
+use crate::memory::{MOST_NAME, On, Since, check_name};
 use crate::message::{AiMessage, Message, ToolCall, ToolMessage};
-use crate::record::{Incarnation, Records, SlotVersion, Snapshot};
+use crate::record::{Incarnation, Replaced, SlotVersion, Snapshot};
 use crate::wire::{Stop, Usage};
 
 /// The version of the format. A newer one is refused.
@@ -28,17 +28,17 @@ pub(super) const PREFIX: &str = "turn:";
 pub(super) enum Doing {
     #[default]
     Asking,
-    /// The model is to go on with its newest answer, which is not whole: the provider paused.
+    /// The model must continue its newest answer, which is not complete: the provider paused.
     Paused,
     /// The newest answer calls tools: one state for each call, in their order. At least one has no
     /// result.
     Calling(Vec<CallState>),
-    /// It has ended, and is to be stored.
+    /// The turn has ended, and is to be stored.
     Ending(Ended),
-    /// Nothing of it is to be stored, and its slot is to be removed. Its messages stay until then:
-    /// the owner needs them to find what another owner has made of the turn.
+    /// Nothing of it is to be stored, and its slot is to be removed. It keeps its messages until
+    /// then: the owner needs them to find out what another owner has done with the turn.
     Forgetting,
-    /// Everything is said and stored.
+    /// The turn has ended, and everything is stored.
     Done { ended: Ended, positions: Range<u64> },
 }
 
@@ -49,7 +49,7 @@ pub(super) enum CallState {
     /// It is to be handed out.
     New,
     Unapproved,
-    /// It was approved, and was not handed out since.
+    /// It was approved, and not handed out since.
     Approved,
     /// It was handed to this owner.
     HandedOut,
@@ -79,11 +79,11 @@ pub(super) enum Written {
     /// It was never written there.
     #[default]
     Not,
-    /// A write was sent, and its outcome is unknown. Before it the slot had this.
+    /// A write was sent, and its outcome is unknown. Before it, the slot held this.
     InDoubt(Option<Held>),
     Held(Held),
-    /// The slot may have changed: another owner or a person who decides may have written or removed
-    /// it. It is read before anything else; `Held` is what it held before.
+    /// The slot may have changed: another owner, or a person who decides, may have written or
+    /// removed it. It is read before anything else; `Held` is what it held before.
     Lost(Option<Held>),
 }
 
@@ -109,9 +109,9 @@ pub(super) struct State {
     /// The life of the turn, which all its owners share. A later turn of the same id has another
     /// one, and so has each copy of a turn that has not begun.
     pub(super) life: String,
-    /// The number of this turn among those of its id: each goes on behind the one before.
+    /// The number of this turn among those of its id: each continues after the one before.
     pub(super) part: u32,
-    /// The owner that wrote this: it shows whose checkpoint a slot holds.
+    /// The owner that wrote this. It shows whose checkpoint a slot holds.
     pub(super) owner: String,
     pub(super) adoptions: u32,
     /// The time when it was written to its slot, in milliseconds since 1970.
@@ -121,29 +121,29 @@ pub(super) struct State {
     pub(super) written: Written,
     /// Everything that was said so far, the question first.
     pub(super) messages: Vec<Message>,
-    /// The messages that wait for the next place where the model can read them.
+    /// The messages that wait until the model can read them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) steers: Vec<Message>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) temporaries: Vec<Message>,
-    /// The note about other turns, which stands before the question.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) note: Option<Message>,
-    /// The excerpts that were recalled for the question. They stand next to the temporaries.
+    /// The notes about other turns, each with the number of messages before it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) notes: Vec<(usize, Message)>,
+    /// The excerpts that were recalled for the question. They are next to the temporaries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) recalled: Option<Message>,
-    /// The number of messages before the temporaries when these were sent first.
+    /// The number of messages before the temporaries when these were first sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) before_temporaries: Option<usize>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) seen: Option<Seen>,
-    /// The branch in the making that it is on.
+    /// The new branch that it is on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) on: Option<On>,
-    /// What it takes the place of.
+    /// What it replaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) replaced: Option<Replaced>,
-    /// The position of its question, if it goes on behind stored messages of its id.
+    /// The position of its question, if it continues after stored messages of its id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) asked_at: Option<u64>,
     pub(super) rounds: u32,
@@ -161,7 +161,7 @@ pub(super) struct State {
     /// a request only if the turn had not begun.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_request: bool,
-    /// True if it answers the newest question anew, whichever that is.
+    /// True if it regenerates the answer to the newest question, whichever that is.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_anew: bool,
     /// The number of appends of the whole turn that may have been made.
@@ -203,7 +203,7 @@ pub(super) fn calls_among<'a>(
 }
 
 impl State {
-    /// Returns the branch on which it was begun, where that is known.
+    /// Returns the branch on which it was begun, if that is known.
     pub(super) fn on(&self) -> Option<On> {
         self.on.or_else(|| Some(self.seen?.on()))
     }
@@ -233,7 +233,7 @@ impl State {
         self.close(place, refusal.with_call_tag(&self.call_tag(place)));
     }
 
-    /// Closes a call for this reason: it was not run and will not be run.
+    /// Closes a call for this reason: it was not run and never will be.
     pub(super) fn not_run(&mut self, place: usize, call: &ToolCall, why: &str) {
         self.close(place, not_run(error_result(call, why)));
     }
@@ -309,7 +309,7 @@ impl State {
         }
     }
 
-    /// Requires approval for calls of these tools alone. Those that have not begun wait for it, and
+    /// Requires approval only for calls of these tools. Those that have not begun wait for it, and
     /// so do those that would be run again and needed none before.
     pub(super) fn require_approval_of(&mut self, tools: BTreeSet<String>) {
         let before = std::mem::replace(&mut self.needs_approval, tools);
@@ -386,12 +386,12 @@ impl State {
         }
     }
 
-    /// The calls without results, with their places among the newest calls.
+    /// Returns the calls without results, with their places among the newest calls.
     pub(super) fn open(&self) -> Vec<(usize, &ToolCall)> {
         self.open_in(|it| it != CallState::Answered)
     }
 
-    /// The newest calls that are in such states, with their places.
+    /// Returns the newest calls in these states, with their places.
     pub(super) fn open_in(&self, which: impl Fn(CallState) -> bool) -> Vec<(usize, &ToolCall)> {
         let newest = self.newest_calls().and_then(|at| self.messages.get(at));
         let calls = newest.into_iter().flat_map(Message::tool_calls).enumerate();
@@ -402,8 +402,8 @@ impl State {
         self.open().into_iter().map(|(place, call)| (place, call.clone())).collect()
     }
 
-    /// If the turn only waits for people, others may have decided since: then the slot is looked at
-    /// before anything else.
+    /// Notes, if the turn only waits for people, that others may have decided since: then the slot
+    /// is read before anything else.
     pub(super) fn doubt_decisions(&mut self) {
         let waiting = self.open_in(CallState::is_unapproved);
         if let Written::Held(held) = self.written
@@ -414,7 +414,7 @@ impl State {
         }
     }
 
-    /// Returns true if nothing is left but to store it.
+    /// Returns true if only storing it remains.
     pub(super) fn is_over(&self) -> bool {
         matches!(self.doing, Doing::Ending(_) | Doing::Forgetting | Doing::Done { .. })
     }
@@ -444,8 +444,8 @@ impl State {
         Err(Error::invalid("turn", text))
     }
 
-    /// The id of the first append of the turn (a checkpoint, or the whole turn); or the id of the
-    /// append of the whole turn after a checkpoint.
+    /// Returns the id of the first append of the turn (a checkpoint, or the whole turn), or the id
+    /// of the append of the whole turn after a checkpoint.
     pub(super) fn append_id(&self, behind_checkpoint: bool) -> String {
         append_id(&self.id, self.part, behind_checkpoint)
     }
@@ -488,10 +488,9 @@ impl State {
         self.held().is_some_and(|held| !held.is_outdated)
     }
 
-    /// Returns the content of its slot. Its reader can only know that the calls were handed out,
-    /// and makes the note about other turns again.
+    /// Returns the content of its slot. Its reader can only know that the calls were handed out.
     pub(super) fn checkpoint(&self) -> Result<Vec<u8>> {
-        let mut written = Self { written: Written::Not, note: None, bounds: None, ..self.clone() };
+        let mut written = Self { written: Written::Not, bounds: None, ..self.clone() };
         written.hand_out();
         serde_json::to_vec(&written).map_err(|error| {
             Error::new(ErrorKind::Codec, "turn", "it can't be written").with_source(error)
@@ -499,8 +498,8 @@ impl State {
     }
 
     /// Returns how many bytes a checkpoint grows if another owner adopts it and closes the open
-    /// calls, each with a reason of some words. A part of that room is already used if the slot
-    /// holds the calls.
+    /// calls, each with a short reason. Part of that room is already used if the slot holds the
+    /// calls.
     pub(super) fn growth(&self) -> usize {
         let reason = if self.calls_are_checkpointed() { REASON / 4 } else { REASON };
         let closing = |(place, call): (usize, &ToolCall)| {
@@ -519,7 +518,7 @@ impl State {
 /// The most bytes by which an adoption makes a checkpoint longer: its time, and a digit.
 const ADOPTION: usize = 64;
 
-/// The bytes for the reason of a refusal, or for the statement that a process died.
+/// The bytes for the reason of a refusal, or for the note that a process died.
 const REASON: usize = 256;
 
 /// The most turns of one id: with more, the id of an append could be too long.
@@ -529,7 +528,7 @@ pub(super) fn slot_of(id: &str) -> String {
     format!("{PREFIX}{id}")
 }
 
-/// The id of an append of a turn: its first append, or the whole turn after a checkpoint.
+/// Returns the id of an append of a turn: its first append, or the whole turn after a checkpoint.
 pub(super) fn append_id(id: &str, part: u32, behind_checkpoint: bool) -> String {
     let part = if part > 1 { part.to_string() } else { String::new() };
     format!("turn{part}{}:{id}", if behind_checkpoint { "+" } else { "" })
@@ -603,12 +602,10 @@ impl Seen {
         is_same && snapshot.end >= self.end
     }
 
-    /// The part of the snapshot that an append needs as its [base](crate::memory::Append::since),
-    /// even if everything that was seen is evicted.
-    pub(super) fn snapshot(&self) -> Snapshot {
-        let mut snapshot = Snapshot::new(self.end..self.end, Records::default());
-        snapshot.incarnation = self.incarnation;
-        snapshot
+    /// Returns the condition of an append that this conversation still exists, even if everything
+    /// that was seen is evicted.
+    pub(super) fn since(self) -> Since {
+        Since { incarnation: self.incarnation, newest: None }
     }
 }
 

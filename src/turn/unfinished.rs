@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::Turn;
 use super::late::Stored;
@@ -13,7 +14,7 @@ use super::state::{
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Limits, Read};
-use crate::message::{Message, ToolCall, ToolMessage};
+use crate::message::{Content, Message, ToolCall, ToolMessage, UserMessage};
 use crate::record::{Records, Slot, SlotVersion, Snapshot};
 use crate::text::first;
 use crate::window::Matches;
@@ -57,17 +58,14 @@ impl fmt::Debug for Unfinished {
 impl Unfinished {
     /// Returns the turn in this slot, or the reason why this version can't read it.
     pub(super) fn of(slot: &Slot) -> Result<Self> {
-        if let Ok(state) = serde_json::from_slice(slot.content()) {
-            return Ok(Self { state, version: slot.version() });
-        }
-        let name = slot.name();
-        let text = match later_version(slot) {
-            Some(later) => format!(
-                "the slot {name:?} holds a turn of version {later}, and this is version {VERSION}"
-            ),
-            None => format!("the slot {name:?} holds a turn that can't be read"),
-        };
-        Err(Error::new(ErrorKind::Unsupported, "unfinished", text))
+        let state = slot.parse().map_err(|wrong| {
+            let version = slot.parse::<Value>().ok().and_then(|it| it["turn"].as_u64());
+            let later = version.filter(|it| *it > VERSION.into());
+            let why = later.map_or(wrong, |it| format!("version {it}, and this is {VERSION}"));
+            let text = format!("the slot {:?} holds a turn that can't be read: {why}", slot.name());
+            Error::new(ErrorKind::Unsupported, "unfinished", text)
+        })?;
+        Ok(Self { state, version: slot.version() })
     }
 
     /// Returns the id of the turn.
@@ -78,6 +76,11 @@ impl Unfinished {
     /// Returns what was said in it so far, the question first.
     pub fn messages(&self) -> &[Message] {
         &self.state.messages
+    }
+
+    /// Returns what the user has added and the model has not read yet.
+    pub(crate) fn steers(&self) -> &[Message] {
+        &self.state.steers
     }
 
     /// Returns the calls that were begun of tools that are not repeatable, and those that wait for
@@ -223,36 +226,17 @@ pub(crate) fn turns_in(snapshot: &Snapshot) -> impl Iterator<Item = Result<Unfin
     turns.map(Unfinished::of)
 }
 
-/// Returns the version of the turn in this slot, if it is later than the one that this code reads.
-fn later_version(slot: &Slot) -> Option<u32> {
-    #[derive(Deserialize)]
-    struct Versioned {
-        turn: u32,
-    }
-    let read = serde_json::from_slice::<Versioned>(slot.content()).ok();
-    read.map(|it| it.turn).filter(|version| *version > VERSION)
-}
-
-/// Returns a line for each call that other turns in the slots of this snapshot have begun, oldest
-/// turn first.
-pub(super) fn begun_by_others(snapshot: &Snapshot, own_slot: &str) -> Vec<String> {
+/// Returns a line for each call that the turns in the slots of this snapshot have begun, oldest
+/// turn first, on whichever branch: a payment is made once. A turn does not read its own slot with
+/// those of others.
+pub(super) fn begun_by_others(snapshot: &Snapshot) -> Vec<String> {
     let mut lines: Vec<(Option<SystemTime>, String)> = Vec::new();
-    let others = snapshot.slots().iter().filter(|it| it.name() != own_slot);
-    for slot in others.filter(|it| it.name().starts_with(PREFIX)) {
-        match Unfinished::of(slot) {
-            // What was begun on another branch has not happened on this one.
-            Ok(turn) if !turn.is_of(snapshot) => {}
-            Ok(turn) => {
-                let calls = turn.calls();
-                lines.extend(calls.iter().map(|call| (turn.since(), call.line())));
-            }
-            Err(_) => {
-                let is_later = later_version(slot).is_some();
-                let which = if is_later { "of a later version" } else { "that can't be read" };
-                let text =
-                    format!("- a turn {which} has begun something whose outcome is not known");
-                lines.push((None, text));
-            }
+    for turn in turns_in(snapshot) {
+        if let Ok(turn) = turn {
+            lines.extend(turn.calls().iter().map(|it| (turn.since(), it.line())));
+        } else {
+            let text = "- a turn that can't be read has begun something whose outcome is not known";
+            lines.push((None, text.to_owned()));
         }
     }
     lines.sort_by_key(|(since, _)| *since); // calls of one turn stay in their order
@@ -286,13 +270,23 @@ pub(super) fn note_of(lines: &[String]) -> Option<Message> {
     let not_shown = Some(&*not_shown).filter(|_| earlier > 0);
     let shown = lines.iter().skip(earlier).map(String::as_str);
     let text: Vec<_> = [NOTE].into_iter().chain(not_shown).chain(shown).collect();
-    (!lines.is_empty()).then(|| Message::user(text.join("\n")))
+    (!lines.is_empty()).then(|| note(text.join("\n")))
 }
 
-/// Returns the note in one line, for a prompt without room for more.
-pub(super) fn shortened(note: &Message) -> Option<Message> {
+/// Shortens the note to one line, for a prompt without room for more; returns false if it was not
+/// longer.
+pub(super) fn shorten(note: &mut Message) -> bool {
     const SHORT: &str = "(Other turns of this conversation have begun calls. Don't repeat them.)";
-    (note.text() != SHORT).then(|| Message::user(SHORT))
+    let is_longer = note.text() != SHORT;
+    if is_longer {
+        *note = self::note(SHORT);
+    }
+    is_longer
+}
+
+/// A note begins no turn.
+fn note(text: impl Into<Content>) -> Message {
+    Message::User(UserMessage::new(text).steered())
 }
 
 const NOTE: &str = "(Begun earlier in this conversation, by other turns. Don't do it again.)";

@@ -7,14 +7,14 @@ use crate::record::Snapshot;
 
 /// The rule for tool calls without results, and for results without calls.
 ///
-/// A result answers its call if it stands anywhere after it:
+/// A result answers its call if it is anywhere after it:
 ///
-/// - Results directly behind an ai message answer its calls, in the order of the calls. Any other
+/// - Results directly after an ai message answer its calls, in the order of the calls. Any other
 ///   result is a late one. It answers the nearest earlier unanswered call of its id; a message that
 ///   calls with the same id again closes the earlier call. If call and result both name a tool, the
 ///   names must agree.
 /// - A late result first replaces its [stand-in](crate::message::ToolMessage::stand_in).
-/// - Each result is sent directly behind its call, whatever the distance; the
+/// - Each result is sent directly after its call, whatever the distance; the
 ///   [report](crate::Report::moved) lists these results. If an answer of the model would then be
 ///   the last message, a short note of the user names the result that has arrived.
 /// - A second result for an answered call is left out.

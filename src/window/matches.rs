@@ -1,8 +1,8 @@
 //! Matching: which call each result answers.
 //!
-//! A result may stand anywhere after its call: a tool may take so long that the user has said
-//! something else before it is done. In what is sent to a provider, each result stands directly
-//! behind its call.
+//! A result may be anywhere after its call: a tool may take so long that the user has said
+//! something else before it is done. In what is sent to a provider, each result is directly after
+//! its call.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -70,7 +70,7 @@ impl Call<'_> {
 pub(crate) enum Fate {
     /// It is sent with the group of this number, and answers the call of this number.
     Sent { group: usize, call: usize, direct: bool },
-    /// It stood in for a result that has come.
+    /// It is the stand-in for a result that has come.
     Replaced,
     /// Its call has another answer.
     Answered,
@@ -93,10 +93,9 @@ struct OfId<'a> {
 /// Matches in the making, found in one pass from the oldest record to the newest.
 struct Matching<'a> {
     matches: Matches<'a>,
-    /// Made at the first result that does not stand directly behind its call: most conversations
-    /// have none.
+    /// Made at the first result that is not directly after its call: most conversations have none.
     by_id: Option<HashMap<&'a str, OfId<'a>>>,
-    /// The group whose results may come next, directly behind it.
+    /// The group whose results may come next, directly after it.
     current: Option<usize>,
     /// True if late results are ignored.
     directly: bool,
@@ -108,7 +107,7 @@ impl<'a> Matches<'a> {
         Self::matched(records, first, false)
     }
 
-    /// Matches only the results that stand directly behind their calls.
+    /// Matches only the results that are directly after their calls.
     pub(crate) fn directly_among(records: &'a Records) -> Self {
         Self::matched(records, 0, true)
     }
@@ -152,8 +151,8 @@ impl<'a> Matches<'a> {
         Some(group.first_call..group.end_call)
     }
 
-    /// Returns whether a result at or after the place `from` does not stand directly behind its
-    /// call: its call may be older than all these records.
+    /// Returns whether a result at or after the place `from` is not directly after its call: its
+    /// call may be older than all these records.
     pub(crate) fn looks_back(&self, from: usize) -> bool {
         let behind = self.results.partition_point(|result| result.0 < from);
         let is_direct = |fate: &Fate| matches!(fate, Fate::Sent { direct: true, .. });

@@ -34,7 +34,7 @@ impl<'a, I: Iterator<Item = &'a Message>> Questions<I> {
 }
 
 /// Returns the places of the newest question among the records from the place `from` up to
-/// `before`, and whether it is known to be whole: an answer stands before it.
+/// `before`, and whether it is known to be whole: an answer is before it.
 pub(crate) fn last_question(records: &Records, from: usize, before: usize) -> (Vec<usize>, bool) {
     let messages = records.messages().rev().skip(records.len() - before).take(before - from);
     let mut questions = Questions { place: before, messages, question: Vec::new() };

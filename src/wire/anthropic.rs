@@ -30,7 +30,7 @@
 //! # How messages become entries
 //!
 //! - System messages are not in `messages`: [`system`] writes all of them. With a
-//!   [row](crate::provider::Row::late_system) that takes late ones, those behind the first message
+//!   [row](crate::provider::Row::late_system) that takes late ones, those after the first message
 //!   stay in their place, with the role `system`.
 //! - Neighbours on one side (user and tool messages, or the model's) are one entry. In a user's
 //!   entry the tool results come first, as the API demands.
@@ -141,8 +141,9 @@ pub struct System<'a> {
 impl Messages<'_> {
     /// Same as [`cache_prefix`](Self::cache_prefix), for an hour instead of five minutes.
     #[must_use]
-    pub fn cache_prefix_1h(self) -> Self {
-        self.cached(Some(Cache::Hour))
+    pub fn cache_prefix_1h(mut self) -> Self {
+        self.cache = Some(Cache::Hour);
+        self
     }
 }
 

@@ -62,7 +62,7 @@ macro_rules! with_stream {
 }
 
 impl Stream {
-    /// A stream of which nothing has arrived yet.
+    /// A stream from which nothing has arrived yet.
     pub fn of(provider: Provider) -> Self {
         let of = match provider.format() {
             Format::OpenAi if provider.row().ends_in_done => {

@@ -167,6 +167,12 @@ impl<'a> Object<'a> {
         self.put(key, value);
     }
 
+    /// Leaves these fields alone.
+    pub(super) fn only(mut self, keys: &[&str]) -> Self {
+        self.0.retain(|(own, _)| keys.contains(own));
+        self
+    }
+
     pub(super) fn get(&self, key: &str) -> Option<&BorrowedValue<'a>> {
         self.0.iter().find(|(own, _)| *own == key).map(|(_, value)| value)
     }

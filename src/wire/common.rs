@@ -20,7 +20,7 @@ impl At {
     /// Parses JSON, which must not be nested deeper than a message may be.
     pub(super) fn parse<'j>(&self, json: impl Into<Json<'j>>) -> Result<Value> {
         let read = match json.into().0 {
-            Form::Text(text) => serde_json::from_str(text.strip_prefix('\u{feff}').unwrap_or(text)),
+            Form::Text(it) => serde_json::from_str(it.strip_prefix('\u{feff}').unwrap_or(&it)),
             Form::Bytes(bytes) => serde_json::from_slice(without_mark(&bytes)),
             Form::Value(value) => return self.shallow(&value).map(|()| value.into_owned()),
         };
@@ -252,19 +252,30 @@ pub(super) struct Sequence<'a> {
     messages: Vec<&'a Message>,
     /// How many of the first will be sent again; all of them if there is no prompt.
     pub(super) cacheable: usize,
+    /// The place of the first message that the next turn does not repeat.
+    pub(super) passing: usize,
 }
 
 impl<'a> Sequence<'a> {
     pub(super) fn of(messages: impl IntoIterator<Item = &'a Message>) -> Self {
         let messages: Vec<_> = messages.into_iter().collect();
-        Self { cacheable: messages.len(), messages }
+        Self { cacheable: messages.len(), passing: messages.len(), messages }
     }
 
     pub(super) fn of_prompt(prompt: &'a Prompt) -> Self {
-        Self { cacheable: prompt.cacheable(), ..Self::of(prompt.iter()) }
+        let sequence = Self::of(prompt.iter());
+        let passing = prompt.with_origins().position(|(origin, _)| origin.is_passing());
+        let passing = passing.unwrap_or(sequence.passing);
+        Self { cacheable: prompt.cacheable(), passing, ..sequence }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &'a Message> {
+    /// Returns the place behind the newest message before this place that begins a turn.
+    pub(super) fn turn(&self, before: usize) -> usize {
+        let before = self.iter().take(before).enumerate();
+        before.filter(|(_, message)| message.begins_turn()).last().map_or(0, |(i, _)| i + 1)
+    }
+
+    pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = &'a Message> {
         self.messages.iter().copied()
     }
 

@@ -9,7 +9,7 @@ use crate::message::{AiMessage, AiPart, Part, ToolCall};
 /// What was shown is what is stored: all [`Text`](Self::Text) and [`Refusal`](Self::Refusal) in a
 /// row is the [`text`](crate::message::AiMessage::text) of the message, and the calls are its
 /// [`tool_calls`](crate::message::AiMessage::tool_calls), in that order, with equivalent arguments
-/// (a call without arguments has no pieces).
+/// (a call without arguments has no pieces). If a provider's events come out of order, so do these.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {

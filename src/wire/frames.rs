@@ -47,7 +47,7 @@ pub struct Frames {
     data: Option<String>,
     /// True if the body is one JSON document of several lines.
     is_document: bool,
-    /// True once a line of an event has come: no document begins behind it.
+    /// True once a line of an event has come: no document begins after it.
     has_begun: bool,
 }
 
@@ -96,7 +96,7 @@ impl Frames {
         if provider.format() == Format::Ollama { Self::lines() } else { Self::sse() }
     }
 
-    /// Sets the most bytes of one text; 64 MiB unless set.
+    /// Sets the most bytes of one text. The default is 64 MiB.
     #[must_use]
     pub fn with_limit(mut self, bytes: usize) -> Self {
         self.limit = bytes;

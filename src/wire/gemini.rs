@@ -24,7 +24,7 @@
 //! # Ok::<(), memory_prompt::Error>(())
 //! ```
 //!
-//! # What stands for what
+//! # How messages are written
 //!
 //! - System messages are not in `contents`: [`system_instruction`] writes all of them.
 //! - Neighbouring answers are one entry, and so are the results of one answer's calls, in the order
@@ -32,7 +32,7 @@
 //! - A call's `args` are an object. A result's `response` is `{"output": ..}`, or `{"error": ..}`
 //!   if the tool failed, with a text, or a list of texts if the result has parts. PNG, JPEG, WebP,
 //!   PDF and plain text as data, for Vertex AI also in its storage, are its `parts`; other media
-//!   are behind it. A result has the name of its call, or its own tool name if no call precedes it.
+//!   are after it. A result has the name of its call, or its own tool name if no call precedes it.
 //! - Calls and results carry ids, but not for Vertex AI, which refuses them. If the API gave none,
 //!   [`answer`] and [`history`] make one up and mark it, so that it is not written;
 //!   [`without_ids`](Contents::without_ids) writes none.
@@ -51,8 +51,8 @@
 //!
 //! If the format has no place for something, [`Contents::strict`] says so in advance. Otherwise,
 //! data and addresses of unknown media type, or of one that the API does not read, become texts
-//! like `[image: not supported by this format]`, but a file that is a text is sent as one; custom
-//! messages are left out; arguments that are not a JSON object become `{"arguments": ".."}`.
+//! like `[image: not supported by this format]`, but a text file is sent as text; custom messages
+//! are left out; arguments that are not a JSON object become `{"arguments": ".."}`.
 //!
 //! Lost silently, because there is no place for it:
 //! - names and attributes of messages, except a result's [`ATTRIBUTE`];

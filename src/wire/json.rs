@@ -34,61 +34,33 @@ pub(crate) fn is_json(bytes: &[u8]) -> bool {
 
 #[derive(Clone)]
 pub(super) enum Form<'a> {
-    Text(&'a str),
+    Text(Cow<'a, str>),
     Bytes(Cow<'a, [u8]>),
     Value(Cow<'a, Value>),
 }
 
 impl std::fmt::Debug for Json<'_> {
-    /// Shows the kind of input, not its content, since conversations don't belong in logs.
+    /// Shows nothing of the input, since conversations don't belong in logs.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self.0 {
-            Form::Text(_) => "a text",
-            Form::Bytes(_) => "bytes",
-            Form::Value(_) => "a value",
-        })
+        f.debug_struct("Json").finish_non_exhaustive()
     }
 }
 
-impl<'a> From<&'a str> for Json<'a> {
-    fn from(text: &'a str) -> Self {
-        Self(Form::Text(text))
-    }
+macro_rules! from_forms {
+    ($($form:ident($from:ty)),*) => {$(
+        impl<'a> From<$from> for Json<'a> {
+            fn from(json: $from) -> Self {
+                Self(Form::$form(json.into()))
+            }
+        }
+    )*};
 }
-
-impl<'a> From<&'a String> for Json<'a> {
-    fn from(text: &'a String) -> Self {
-        Self(Form::Text(text))
-    }
-}
-
-impl From<String> for Json<'_> {
-    fn from(text: String) -> Self {
-        Self(Form::Bytes(text.into_bytes().into()))
-    }
-}
-
-impl<'a> From<&'a [u8]> for Json<'a> {
-    fn from(bytes: &'a [u8]) -> Self {
-        Self(Form::Bytes(bytes.into()))
-    }
-}
+from_forms!(Text(&'a str), Text(&'a String), Text(String));
+from_forms!(Bytes(&'a [u8]), Bytes(&'a Vec<u8>), Bytes(Vec<u8>));
 
 impl<'a, const N: usize> From<&'a [u8; N]> for Json<'a> {
     fn from(bytes: &'a [u8; N]) -> Self {
-        Self(Form::Bytes(bytes[..].into()))
-    }
-}
-
-impl<'a> From<&'a Vec<u8>> for Json<'a> {
-    fn from(bytes: &'a Vec<u8>) -> Self {
-        Self(Form::Bytes(bytes.into()))
-    }
-}
-
-impl From<Vec<u8>> for Json<'_> {
-    fn from(bytes: Vec<u8>) -> Self {
-        Self(Form::Bytes(bytes.into()))
+        bytes[..].into()
     }
 }
 

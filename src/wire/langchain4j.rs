@@ -24,7 +24,7 @@
 //! fields, so the output needs at least release 1.13, in which a result got `contents` instead of
 //! `text`.
 //!
-//! # What stands for what
+//! # How messages are written
 //!
 //! - `USER`: one text is plain text, anything else is parts. `PDF` is a
 //!   [`Part::File`](crate::message::Part::File).
@@ -75,7 +75,7 @@ const FORMAT: &str = "langchain4j";
 /// The attribute in which LangChain4j's Anthropic client keeps the signature of `thinking`.
 const SIGNATURE: &str = "thinking_signature";
 
-/// The attribute for thinking of which only encrypted data exists, and the API's name for it.
+/// The attribute for thinking that exists only as encrypted data, and the API's name for it.
 const REDACTED: &str = "redacted_thinking";
 
 /// The messages of a prompt, as LangChain4j stores them.

@@ -1,9 +1,9 @@
-//! How closely a picture is to be looked at, in the words of the formats.
+//! The detail in which a picture is to be looked at, in the words of the formats.
 
 use crate::message::{Detail, Media, Part};
 use crate::provider::{Format, Row};
 
-/// Returns Google's word for how closely a picture is to be looked at; `None` if it has none.
+/// Returns Google's word for the detail of a picture; `None` if it has none.
 pub(super) fn resolution(detail: &Detail) -> Option<&'static str> {
     match detail.as_str() {
         "low" => Some("MEDIA_RESOLUTION_LOW"),
@@ -19,7 +19,7 @@ pub(super) fn detail(detail: &Detail) -> Option<&str> {
     Some(detail.as_str()).filter(|word| ["auto", "low", "high", "original"].contains(word))
 }
 
-/// Returns whether a picture says how closely it is to be looked at, and the provider is not told.
+/// Returns whether a picture names a detail that is not sent to the provider.
 pub(super) fn loses_detail(part: &Part, is_result: bool, row: &Row) -> bool {
     let Part::Image(Media { detail: Some(level), .. }) = part else { return false };
     let has_word = match row.format {

@@ -1,5 +1,7 @@
 //! [`Metadata`]: the fields of an answer other than its message.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
 
@@ -7,7 +9,7 @@ use super::common::{Fields, kept};
 use crate::message::{AiMessage, AiPart, Attributes, Part};
 use crate::provider::Format;
 
-/// What a provider reports about an answer, besides its message.
+/// What a provider reports about an answer, in addition to its message.
 ///
 /// ```
 /// use memory_prompt::wire::openai;
@@ -21,7 +23,7 @@ use crate::provider::Format;
 /// assert_eq!(told.sources[0].url.as_deref(), Some("https://e.x/oslo"));
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Metadata {
     /// The provider's id of the answer.
@@ -39,6 +41,21 @@ pub struct Metadata {
     /// All other fields, by the provider's own names: its `usage` unchanged, `logprobs`,
     /// `groundingMetadata`, `context_management`.
     pub attributes: Attributes,
+}
+
+impl fmt::Debug for Metadata {
+    /// Shows which answer it is about and what else was reported, not the words that it cites or
+    /// that the model considered.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metadata")
+            .field("id", &self.id)
+            .field("model", &self.model)
+            .field("cost", &self.cost)
+            .field("container", &self.container)
+            .field("sources", &self.sources.len())
+            .field("attributes", &self.attributes.keys().collect::<Vec<_>>())
+            .finish()
+    }
 }
 
 /// A source of an answer, in one form for all providers.

@@ -22,7 +22,7 @@
 //! # Ok::<(), memory_prompt::Error>(())
 //! ```
 //!
-//! # What stands for what
+//! # How messages are written
 //!
 //! - Content is always one string; images are in a separate list, as base64 without a prefix.
 //! - A call's arguments are an object. They are read as JSON text without spaces, with sorted keys.

@@ -39,11 +39,11 @@
 //!
 //! When reading, all of these are recognised without options.
 //!
-//! # What stands for what
+//! # How messages are written
 //!
 //! - A user message of plain text is a string, parts are a list. Base64 data become a `data:` URL;
-//!   a file stored at the provider is named by its id. OpenAI takes only PDF as data: another file
-//!   that is a text is sent as one, and a placeholder replaces the others. The
+//!   a file stored at the provider is named by its id. OpenAI takes only PDF as data: any other
+//!   text file is sent as text, and a placeholder replaces the others. The
 //!   [row](crate::provider::Row::files) of another server says what that takes.
 //! - Audio is `wav` or `mp3`; audio that the model spoke (a part with an id) becomes its
 //!   transcript, and is left out without one, unless the server lists
@@ -53,9 +53,10 @@
 //! - A refusal is a text, so that it is seen; it is marked in the part's `extra` and is sent back
 //!   as a refusal.
 //! - A call of a custom tool (free text instead of JSON) is a [`ToolCall`](crate::ToolCall) with
-//!   that text as its arguments, marked in its `extra`. It is a function's for a server that does
-//!   not list [`Custom`](crate::provider::PrivateField::Custom). The deprecated `function_call`
-//!   and its `function` messages become tool calls and results with an id made from their position.
+//!   that text as its arguments, marked in its `extra`. It becomes a function's call for a server
+//!   that does not list [`Custom`](crate::provider::PrivateField::Custom). The deprecated
+//!   `function_call` and its `function` messages become tool calls and results with an id made from
+//!   their position.
 //! - Fields unknown to this version are kept under `openai` in the part's or the call's `extra`, or
 //!   for a message under [`ATTRIBUTE`] in its attributes. Only this format writes them again, for a
 //!   provider that lists them ([`PrivateFields`](crate::provider::PrivateFields)), or for any
@@ -151,8 +152,8 @@ impl Messages<'_> {
         self
     }
 
-    /// Joins a list of texts alone into one string, with line breaks, for servers that take no
-    /// list. Other fields of these texts are left out.
+    /// Joins a list of only texts into one string, with line breaks, for servers that take no list.
+    /// Other fields of these texts are left out.
     #[must_use]
     pub fn flat_text(mut self) -> Self {
         self.terms.row.flat_text = true;

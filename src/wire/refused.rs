@@ -18,7 +18,7 @@ pub(super) fn refused(body: &Fields, own: &[&str]) -> Result<()> {
         let Some(error) = body.get(key).filter(|error| !is_nothing(error)) else { continue };
         if key == "error" || error.get("status_code").is_some_and(|code| !is_nothing(code)) {
             let told = |key: &str| if error.is_string() { body.get(key) } else { error.get(key) };
-            return Err(refusal(body.at.key(key), told));
+            return Err(refusal(body.at.key(key), None, told));
         }
     }
     let says = |key| body.get(key).is_some_and(|said| said.is_string() || said.is_array());
@@ -27,19 +27,14 @@ pub(super) fn refused(body: &Fields, own: &[&str]) -> Result<()> {
         || is_told("error_code")
         || (!own.iter().any(|key| body.has(key))
             && ["message", "detail", "msg", "errors"].into_iter().any(says));
-    if is_flat { Err(refusal(body.at, |key| body.get(key))) } else { Ok(()) }
+    if is_flat { Err(refusal(body.at, None, |key| body.get(key))) } else { Ok(()) }
 }
 
 /// Returns an error such as "the provider answered an error (`overloaded_error`, 529)", with the
-/// kind if it is known.
+/// kind if it is known, and the HTTP status if one is given.
 ///
 /// Only single words from these fields are repeated, since providers quote the request.
-pub(super) fn refusal<'a>(at: At, told: impl Fn(&str) -> Option<&'a Value>) -> Error {
-    refusal_with(at, None, told)
-}
-
-/// The same, for a response with an HTTP status.
-fn refusal_with<'a>(at: At, given: Option<u16>, told: impl Fn(&str) -> Option<&'a Value>) -> Error {
+fn refusal<'a>(at: At, given: Option<u16>, told: impl Fn(&str) -> Option<&'a Value>) -> Error {
     let said = ["message", "detail", "msg", "status_msg", "error", "errors"];
     let message = said.into_iter().filter_map(&told).find_map(|said| match said {
         Value::String(text) => Some(Cow::from(text)),
@@ -62,7 +57,9 @@ fn refusal_with<'a>(at: At, given: Option<u16>, told: impl Fn(&str) -> Option<&'
         code: words.iter().rev().find_map(|word| Code::of(word)),
         status,
         // A request that is too large stays so, even if Groq's type says otherwise.
-        retryable: is_passing && status != Some(413) && !words.iter().any(|word| is_final(word)),
+        retryable: is_passing
+            && status != Some(413)
+            && !words.iter().any(|word| FINAL.contains(word)),
     };
     let parameter = parameter.map_or_else(String::new, |name| format!(" about `{name}`"));
     let quoted = quoted(words, status);
@@ -91,7 +88,7 @@ pub(crate) fn refused_with(operation: &'static str, status: u16, body: &str) -> 
     let body = serde_json::from_str(text).map(unlisted).ok();
     let inner = body.as_ref().and_then(|body| body.get("error")).filter(|error| error.is_object());
     let error = inner.or(body.as_ref());
-    let error = refusal_with(At::top(operation), Some(status), |key| error?.get(key));
+    let error = refusal(At::top(operation), Some(status), |key| error?.get(key));
     // Some say it in plain text.
     if body.is_none() && !text.is_empty() && !text.starts_with('<') {
         return error.with_provider_message(Some(text));
@@ -149,12 +146,6 @@ pub(super) fn is_passing(word: &str) -> bool {
     PASSING.contains(&word)
 }
 
-/// Returns whether an error of this kind is permanent, even if the status is that of a transient
-/// one: OpenAI answers 429 if the credit is used up.
-pub(super) fn is_final(word: &str) -> bool {
-    FINAL.contains(&word)
-}
-
 /// Transient kinds of errors.
 const PASSING: [&str; 23] = [
     "ABORTED",
@@ -182,7 +173,8 @@ const PASSING: [&str; 23] = [
     "tokens",
 ];
 
-/// Permanent kinds of errors.
+/// Permanent kinds of errors, even if the status is that of a transient one: OpenAI answers 429 if
+/// the credit is used up.
 const FINAL: [&str; 6] = [
     "billing_error",
     "content_filter",

@@ -115,28 +115,25 @@ pub struct Request<'a> {
     extra: Attributes,
 }
 
+/// The fields of a body that hold the conversation, in every format.
+const CONVERSATION: [&str; 6] =
+    ["system", "systemInstruction", "instructions", "messages", "contents", "input"];
+
 /// Does the same with the messages of each format, as the request sends them.
 macro_rules! viewed {
     ($request:expr, $view:ident => $do:expr) => {{
         let prompt = $request.prompt;
         match $request.format() {
             Format::OpenAi => {
-                let mut $view = $request.on_terms(wire::openai::messages(prompt));
-                $view.has_marks = $request.has_marks();
-                let cache = $request.cache.filter(|_| $view.terms.row.cache_marks);
-                let $view = $view.cached(cache);
+                let $view = $request.on_terms(wire::openai::messages(prompt));
                 $do
             }
             Format::Responses => {
                 let $view = $request.on_terms($request.input());
-                let cache = $request.cache.filter(|_| $view.terms.row.cache_marks);
-                let $view = $view.cached(cache);
                 $do
             }
             Format::Anthropic => {
-                let mut $view = $request.on_terms(wire::anthropic::messages(prompt));
-                $view.has_marks = $request.has_marks();
-                let $view = $view.cached($request.cache);
+                let $view = $request.on_terms(wire::anthropic::messages(prompt));
                 $do
             }
             Format::Gemini => {
@@ -297,8 +294,8 @@ impl<'a> Request<'a> {
     /// for that (`include`) if the model is known by name to reason, or if `reasoning` is added: a
     /// model that does not reason answers 400 to it. For a deployment with another name, add one of
     /// the two. Reasoning without encrypted content is left out, and is one of the
-    /// [`losses`](Self::losses); with `.extra("store", true)`, all of it is sent, by its id. A model
-    /// that is known by name not to reason is sent none.
+    /// [`losses`](Self::losses); with `.extra("store", true)`, all of it is sent, by its id. A
+    /// model that is known by name not to reason is sent none.
     ///
     /// ```
     /// use memory_prompt::record::Snapshot;
@@ -474,13 +471,17 @@ impl<'a> Request<'a> {
         Fingerprint { tools: tool::fingerprint(&self.tools), options: hasher.finish().max(1) }
     }
 
-    /// Returns a format's view of the messages with the terms of this request: its model and its
-    /// options.
+    /// Returns a format's view of the messages with the terms of this request: its model, its
+    /// options and its cache marks.
     fn on_terms<'v, F: ForProvider>(&self, mut view: View<'v, F>) -> View<'v, F> {
         if self.provider().is_some() {
             view.terms.row = self.row();
         }
-        view.terms.names_in_text = self.names_in_text && !view.terms.row.names;
+        let row = &view.terms.row;
+        let takes_marks = row.cache_marks || row.format == Format::Anthropic;
+        view.cache = self.cache.filter(|_| takes_marks);
+        view.has_marks = self.has_marks();
+        view.terms.names_in_text = self.names_in_text && !row.names;
         view
     }
 
@@ -580,20 +581,29 @@ impl<'a> Request<'a> {
 
     fn definitions(&self) -> Vec<BorrowedValue<'_>> {
         let format = self.format();
-        let definition = |tool| BorrowedValue::Tool(Definition::with(tool, format, None));
+        let definition = |tool| BorrowedValue::Tool(Definition::of(tool, format, None));
         self.tools.iter().map(definition).collect()
     }
 
     /// Refuses schemas that the provider would refuse. Errors in them are found by writing them.
     fn check_definitions(&self) -> Written {
-        let nowhere = std::io::sink;
-        let check = |tool| serde_json::to_writer(nowhere(), &Definition::of(tool, self.format()));
-        self.tools.iter().try_for_each(check).map_err(|error| error.to_string())
+        let check = |tool: &BorrowedValue<'_>| serde_json::to_writer(std::io::sink(), tool);
+        self.definitions().iter().try_for_each(check).map_err(|error| error.to_string())
     }
 
     /// Returns why it is refused, with the name of the provider.
     fn refused(&self, reason: &str) -> String {
         format!("for {}: {reason}", self.provider().unwrap_or(Provider::OpenAi).row().name())
+    }
+
+    /// Returns the fields of the body that hold the conversation, as JSON.
+    pub(crate) fn conversation(&self) -> Result<String> {
+        let conversation = |body: Object<'_>| serde_json::to_string(&body.only(&CONVERSATION));
+        let written = self.with_body(conversation);
+        let written = written.map_err(|reason| Error::invalid("request", self.refused(&reason)))?;
+        written.map_err(|error| {
+            Error::new(ErrorKind::Codec, "request", "it can't be written").with_source(error)
+        })
     }
 
     /// Builds the body, and calls `then` with it.

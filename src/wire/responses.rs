@@ -29,7 +29,7 @@
 //! # Ok::<(), memory_prompt::Error>(())
 //! ```
 //!
-//! # What stands for what
+//! # How messages are written
 //!
 //! - The input is a flat list of items. A system message at the front is left to `instructions`;
 //!   elsewhere it is an item.
@@ -142,7 +142,7 @@ impl Input<'_> {
 
     /// Leaves out reasoning without encrypted content, the ids of what follows it, and items that
     /// need theirs, such as a search of the provider's (`losses` lists these), for requests with
-    /// `store: false`, where the provider can't find it by its id and answers 400. A server's fully
+    /// `store: false`, if the provider can't find it by its id and answers 400. A server's fully
     /// visible reasoning is sent back while a tool loop runs. A [`Request`](super::Request) does
     /// this by itself.
     ///

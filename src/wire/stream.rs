@@ -40,9 +40,6 @@ pub trait Pieces: Default {
     /// Fields of a piece: if one is there, `message` and `detail` are not errors of the provider.
     const OWN: &'static [&'static str];
 
-    /// Returns how many pieces, or things made of them, have arrived.
-    fn len(&self) -> usize;
-
     /// Returns a piece with the names of the format.
     fn named(piece: Value, _at: At) -> Result<Value> {
         Ok(piece)
@@ -72,7 +69,7 @@ pub struct End {
     /// The fields outside the message.
     pub(super) beside: Beside,
     word: Option<String>,
-    is_whole: bool,
+    pub(super) is_whole: bool,
     /// The stop that was reported so far, if any.
     told: Option<Stop>,
     /// True if nothing can follow; pieces that follow are ignored.
@@ -111,7 +108,7 @@ impl End {
 }
 
 impl<P: Pieces> FormatStream<P> {
-    /// Returns a stream of which nothing has arrived yet.
+    /// Returns a stream from which nothing has arrived yet.
     pub fn new() -> Self {
         Self::default()
     }
@@ -210,9 +207,6 @@ impl<P: Pieces> FormatStream<P> {
 impl<P: Pieces> fmt::Debug for FormatStream<P> {
     /// Shows the progress, not the content, which is for the user alone.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stream")
-            .field("pieces", &self.pieces.len())
-            .field("has_ended", &self.has_ended())
-            .finish_non_exhaustive()
+        f.debug_struct("Stream").field("has_ended", &self.has_ended()).finish_non_exhaustive()
     }
 }

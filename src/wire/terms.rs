@@ -8,7 +8,7 @@ use super::borrowed::{BorrowedValue, Object};
 use super::common::{Sequence, kind};
 use super::losses::{ARGUMENTS, Loss, Losses, REASONING, Weight};
 use super::media::loses_detail;
-use crate::message::{AiMessage, AiPart, Content, Message, Part, Reasoning, ToolCall};
+use crate::message::{AiMessage, AiPart, Content, Message, Part, Reasoning, ToolCall, UserMessage};
 use crate::prompt::Prompt;
 use crate::provider::{
     Provider, Row, is_emptied, may_be_private, outgoing, outgoing_past, without_refused,
@@ -50,8 +50,7 @@ impl Terms {
         refused: fn(&Reasoning) -> Option<&'static str>,
         losses: &'m Losses,
     ) -> Vec<Sent<'m>> {
-        let all = || messages.iter().collect::<Vec<_>>();
-        let running = if self.row.binds_thoughts { running(&all()) } else { 0 };
+        let running = messages.turn(usize::MAX);
         let sent = |(index, message): (usize, &'m Message)| {
             let sent = Sent::whole(index, message, losses);
             if matches!(message, Message::Custom(_)) {
@@ -59,14 +58,18 @@ impl Terms {
                 return None;
             }
             let names = self.row.names || self.names_in_text;
-            if !names && user_name(message).is_some() {
+            if !names && message.as_user().is_some_and(|user| user.speaker().is_some()) {
                 sent.note(None, "the name of the user", Weight::Noted);
             }
             self.note_details(&sent);
             let as_it_is = !self.names_in_text && (self.verbatim || !may_be_private(message));
             if as_it_is { Some(sent) } else { self.changed(sent, index < running, refused) }
         };
-        messages.iter().enumerate().filter_map(sent).collect()
+        let all = messages.iter().enumerate();
+        // A filter does not say that nearly all are sent.
+        let mut list = Vec::with_capacity(all.len());
+        list.extend(all.filter_map(sent));
+        list
     }
 
     fn changed<'m>(
@@ -93,9 +96,10 @@ impl Terms {
             }
         }
         if self.names_in_text
-            && let Some((copy, is_in_front)) = named(&sent.message)
+            && let Some((copy, is_in_front)) =
+                sent.message.as_user().and_then(UserMessage::with_name_in_text)
         {
-            sent.message = Cow::Owned(copy);
+            sent.message = Cow::Owned(copy.into());
             sent.ahead = usize::from(is_in_front);
         }
         Some(sent)
@@ -184,48 +188,8 @@ impl<'m> Sent<'m> {
     }
 }
 
-/// Returns the place of the first answer after the user's last message, or of what stands where one
-/// belongs. What a user says together with results counts as one of them.
-pub(super) fn running(messages: &[&Message]) -> usize {
-    let is_beside = |i: usize| {
-        let before = messages.iter().take(i).rev().find(|message| !message.is_user());
-        before.is_some_and(|before| before.is_tool())
-    };
-    let begins = messages.iter().enumerate();
-    let begins = begins.rev().find(|(i, message)| message.is_user() && !is_beside(*i));
-    begins.map_or(0, |(i, _)| i + 1)
-}
-
 /// Returns whether there is anything to lose.
 pub(super) fn says_something(reasoning: &Reasoning) -> bool {
     let Reasoning { text, signature, extra } = reasoning;
     !text.is_empty() || signature.is_some() || !extra.is_empty()
-}
-
-fn user_name(message: &Message) -> Option<&str> {
-    let Message::User(user) = message else { return None };
-    user.name().filter(|name| !name.is_empty())
-}
-
-/// Returns the message with the user's name at its beginning, and `true` if that added a part.
-fn named(message: &Message) -> Option<(Message, bool)> {
-    let Message::User(user) = message else { return None };
-    let name = user_name(message)?;
-    let mut copy = user.clone();
-    let mut is_in_front = false;
-    copy.content = match user.content() {
-        Content::Text(text) => Content::Text(format!("{name}: {text}")),
-        Content::Parts(parts) => {
-            let at = parts.iter().position(|part| part.as_text().is_some());
-            let mut parts = parts.to_vec();
-            if let Some(Part::Text(part)) = at.and_then(|at| parts.get_mut(at)) {
-                part.text = format!("{name}: {}", part.text);
-            } else {
-                is_in_front = true;
-                parts.insert(0, Part::text(format!("{name}:")));
-            }
-            Content::from(parts)
-        }
-    };
-    Some((copy.into(), is_in_front))
 }

@@ -30,6 +30,10 @@ pub struct View<'a, F> {
     pub(super) options: F,
 }
 
+/// The number of blocks at which Anthropic looks to find a cached prefix: one with a mark, and
+/// those before it.
+const LOOK_BACK: usize = 20;
+
 /// How long a provider keeps the cached prefix.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Cache {
@@ -210,17 +214,15 @@ impl<F: Marks> View<'_, F> {
     ///   `cache_control`, on a text.
     /// - In Anthropic's format it is `cache_control`. `thinking` blocks can't be marked, so it is
     ///   before them.
-    /// - Anthropic looks 20 blocks back from a `cache_control`, so the last block before the newest
-    ///   answer has one too: the request before this one ended there. A request may have four
-    ///   marks; an application sets its own with a `cache_control` under `anthropic` in the `extra`
-    ///   of a part, and there is only one of this crate's in the messages then.
+    /// - Anthropic looks 20 blocks back from a `cache_control`, so there is a second one: on the
+    ///   newest question before the newest answer, which the next turn finds, or, if the newest
+    ///   answer and its results are 20 blocks or more, on the last block before them, where the
+    ///   request before this one ended. A request may have four marks; an application sets its own
+    ///   with a `cache_control` under `anthropic` in the `extra` of a part, and there is only one
+    ///   of this crate's in the messages then.
     #[must_use]
-    pub fn cache_prefix(self) -> Self {
-        self.cached(Some(Cache::Short))
-    }
-
-    pub(super) fn cached(mut self, cache: Option<Cache>) -> Self {
-        self.cache = cache;
+    pub fn cache_prefix(mut self) -> Self {
+        self.cache = Some(Cache::Short);
         self
     }
 
@@ -234,14 +236,16 @@ impl<F: Marks> View<'_, F> {
         self.mark_before(self.messages.cacheable, written, mark);
     }
 
-    /// The same for formats in which the API looks 20 blocks back from a mark: the last message
-    /// before the newest answer is marked too, unless the application has marks of its own. The
-    /// request before this one had its mark there.
+    /// The same for formats in which the API looks 20 blocks back from a mark. The newest question
+    /// before the newest answer is marked too, unless the application has marks of its own: the
+    /// next turn repeats all up to there, and may repeat no more. If the mark of the request before
+    /// this one, just before the newest answer, is too far back, that place is marked instead.
     pub(super) fn mark_twice<T>(
         &self,
         written: &mut [(usize, T)],
         is_answer: impl Fn(&T) -> bool,
         has_marks: impl Fn(&T) -> bool,
+        blocks: impl Fn(&T) -> usize,
         mut mark: impl FnMut(&mut T, Cache) -> bool,
     ) {
         if self.cache.is_none() {
@@ -253,7 +257,10 @@ impl<F: Marks> View<'_, F> {
         let has_marks = self.has_marks || written.iter().any(|(_, it)| has_marks(it));
         self.mark(written, &mut mark);
         if let Some(answer) = answer.filter(|_| !has_marks) {
-            self.mark_before(answer, written, mark);
+            let behind = written.iter().filter(|(i, _)| (answer..cacheable).contains(i));
+            let behind: usize = behind.map(|(_, it)| blocks(it)).sum();
+            let question = self.messages.turn(answer).min(self.messages.passing);
+            self.mark_before(if behind < LOOK_BACK { question } else { answer }, written, mark);
         }
     }
 

@@ -23,14 +23,15 @@ pub struct Count {
     held: Cell<u32>,
     /// What had held before the last round, and how many rounds in a row have added nothing.
     before: Cell<(u32, u32)>,
-    rounds: Cell<u64>,
+    /// How many cases this round passes over, and how many it has drawn.
+    drawn: Cell<(u32, u32)>,
 }
 
 impl Count {
     pub fn of(name: &'static str, wanted: u32) -> Self {
         assert!(wanted > 0, "{name} would hold for nothing at all");
-        let (held, before, rounds) = (Cell::new(0), Cell::new((0, 0)), Cell::new(0));
-        Self { name, wanted, held, before, rounds }
+        let (held, before, drawn) = (Cell::new(0), Cell::new((0, 0)), Cell::new((0, 0)));
+        Self { name, wanted, held, before, drawn }
     }
 
     /// A case held.
@@ -42,15 +43,23 @@ impl Count {
         self.wanted.saturating_sub(self.held.get())
     }
 
-    /// Returns the configuration of a round of so many cases: where a seed is given, each round has
-    /// another one.
+    /// Returns the configuration of a round of so many new cases. A fixed seed gives each round the
+    /// same ones: those that were tried are passed over, and twice as many follow, since some may
+    /// be refused.
     pub fn round(&self, cases: u32, config: Config) -> Config {
-        let rng_seed = match config.rng_seed {
-            RngSeed::Fixed(seed) => RngSeed::Fixed(seed.wrapping_add(self.rounds.get())),
-            RngSeed::Random => RngSeed::Random,
-        };
-        self.rounds.set(self.rounds.get() + 1);
-        Config { cases, rng_seed, ..config }
+        let (passed, drawn) = self.drawn.get();
+        let is_fixed = matches!(config.rng_seed, RngSeed::Fixed(_));
+        let tried = if is_fixed { passed.max(drawn) } else { 0 };
+        self.drawn.set((tried, 0));
+        let cases = if tried == 0 { cases } else { tried + 2 * cases };
+        Config { cases, ..config }
+    }
+
+    /// Draws a case: whether no round has tried it.
+    pub fn is_new(&self) -> bool {
+        let (passed, drawn) = self.drawn.get();
+        self.drawn.set((passed, drawn + 1));
+        drawn >= passed
     }
 
     /// Whether another round is needed, and of any use.
@@ -114,8 +123,10 @@ macro_rules! counted {
                         #[allow(unreachable_code)]
                         Ok(())
                     };
-                    law()?;
-                    count.one();
+                    if count.is_new() {
+                        law()?;
+                        count.one();
+                    }
                 });
             }
             count.close();

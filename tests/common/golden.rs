@@ -47,6 +47,12 @@ pub fn events(golden: &Value) -> Vec<String> {
     events.iter().map(|e| e.as_str().map_or_else(|| e.to_string(), str::to_owned)).collect()
 }
 
+/// The events of every stream in the goldens, for mutation.
+pub fn streams(provider: &str) -> Vec<Vec<String>> {
+    let goldens = goldens(provider).into_iter().map(|(_, golden)| golden);
+    goldens.filter(|golden| golden["events"].is_array()).map(|golden| events(&golden)).collect()
+}
+
 /// Every document in the goldens, for mutation.
 pub fn documents(provider: &str) -> Vec<String> {
     let mut all = Vec::new();

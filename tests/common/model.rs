@@ -811,9 +811,8 @@ impl Model<'_> {
     ///
     /// "BUDGET. Walk over units from the newest (by newest member). The newest unit is always
     /// taken; the question is owed its tokens before anything else. A unit that does not fit in
-    /// what is left: if it is above half of room it is left out alone (`OverBudget`) and the walk
-    /// goes on, else the walk
-    /// ends."
+    /// what is left: if it is the first above half of room, it is left out alone (`OverBudget`) and
+    /// the walk goes on, else the walk ends."
     fn fill(
         &self,
         choice: &mut Choice,
@@ -842,7 +841,7 @@ impl Model<'_> {
                 if !first && count.saturating_add(unit.len()) > most {
                     (choice.start, choice.moved) = (end.max(unit.newest() + 1), true);
                     break;
-                } else if !first && !fits && large {
+                } else if !first && !fits && large && choice.too_large.is_empty() {
                     end = end.min(self.opens_at(&unit));
                     choice.too_large.push(unit);
                     continue;

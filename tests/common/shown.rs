@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unreachable_pub)] // each test file uses its own part of it
 
+use std::collections::BTreeMap;
+
 use memory_prompt::wire::{Answer, Event, Stop, Stream};
 use memory_prompt::{Provider, Result};
 use serde_json::Value;
@@ -53,6 +55,34 @@ pub fn calls(events: &[Event]) -> Vec<(String, String, String)> {
 fn plain(arguments: &str) -> Value {
     let text = if arguments.trim().is_empty() { "{}" } else { arguments };
     serde_json::from_str(text).unwrap_or_else(|_| text.into())
+}
+
+/// What was shown is what is stored, of a stream whose events are spoilt: texts and calls may be
+/// shown in another order than they stand, and a call under another id or name.
+pub fn assert_all_shown(events: &[Event], answer: &Answer, name: &str) {
+    let sorted = |text: &str| {
+        let mut all: Vec<char> = text.chars().collect();
+        all.sort_unstable();
+        String::from_iter(all)
+    };
+    assert_eq!(sorted(&text(events)), sorted(&answer.message.text()), "{name}");
+    let mut shown = BTreeMap::<usize, String>::new();
+    for event in events {
+        match event {
+            Event::Call { index, .. } => {
+                assert!(shown.insert(*index, String::new()).is_none(), "{name}: shown twice");
+            }
+            Event::Arguments { index, piece } => shown.get_mut(index).unwrap().push_str(piece),
+            _ => {}
+        }
+    }
+    let all = |arguments: &mut dyn Iterator<Item = &String>| {
+        let mut all: Vec<_> = arguments.map(|it| plain(it).to_string()).collect();
+        all.sort_unstable();
+        all
+    };
+    let stored = all(&mut answer.message.tool_calls().map(|call| &call.arguments));
+    assert_eq!(all(&mut shown.values()), stored, "{name}");
 }
 
 /// What was shown is what is stored.

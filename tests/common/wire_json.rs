@@ -2,7 +2,7 @@
 
 #![allow(clippy::incompatible_msrv, dead_code, unreachable_pub)] // each test file uses its own part of it
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -28,6 +28,24 @@ const WORDS: &[&str] = &[
     "detailLevel", "isError", "toolName",
 ];
 
+/// The names under which this crate keeps what a provider sent, or by which it knows what it was.
+const KEPT: &[&str] = &[
+    "item",
+    "block",
+    "message",
+    "custom",
+    "type",
+    "id",
+    "caller",
+    "source",
+    "function",
+    "functionCall",
+    "functionResponse",
+    "thought",
+    "reasoning_details",
+    "extra_content",
+];
+
 /// JSON that has the words of the formats in places where no provider puts them.
 pub fn odd_json() -> BoxedStrategy<Value> {
     let word = proptest::sample::select(WORDS);
@@ -35,6 +53,7 @@ pub fn odd_json() -> BoxedStrategy<Value> {
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
         any::<i64>().prop_map(Value::from),
+        Just(Value::from(u64::MAX)),
         any::<f64>().prop_map(Value::from),
         word.clone().prop_map(Value::from),
         any::<String>().prop_map(Value::from),
@@ -59,6 +78,53 @@ pub fn mutated(documents: Vec<String>) -> BoxedStrategy<String> {
         .boxed()
 }
 
+/// What can go wrong with an event of a stream.
+#[derive(Debug, Clone)]
+enum Slip {
+    Lost,
+    Twice,
+    /// It comes at another one's place, and that at its own.
+    Swapped(Index),
+    Spoilt(Fault),
+}
+
+/// One of these streams with up to three events lost, repeated or swapped.
+pub fn shuffled_stream(streams: Vec<Vec<String>>) -> BoxedStrategy<Vec<String>> {
+    let slip =
+        prop_oneof![Just(Slip::Lost), Just(Slip::Twice), any::<Index>().prop_map(Slip::Swapped),];
+    with_slips(streams, slip.boxed())
+}
+
+/// One of these streams with up to three events lost, repeated, swapped or spoilt.
+pub fn mutated_stream(streams: Vec<Vec<String>>) -> BoxedStrategy<Vec<String>> {
+    let slip = prop_oneof![
+        1 => Just(Slip::Lost),
+        1 => Just(Slip::Twice),
+        1 => any::<Index>().prop_map(Slip::Swapped),
+        3 => fault(&streams.concat()).prop_map(Slip::Spoilt),
+    ];
+    with_slips(streams, slip.boxed())
+}
+
+fn with_slips(streams: Vec<Vec<String>>, slip: BoxedStrategy<Slip>) -> BoxedStrategy<Vec<String>> {
+    (proptest::sample::select(streams), vec((any::<Index>(), slip), 1..4))
+        .prop_map(|(mut events, slips)| {
+            for (at, slip) in slips {
+                let all = events.len();
+                let at = at.index(all.max(1));
+                let Some(event) = events.get(at).cloned() else { continue };
+                match slip {
+                    Slip::Lost => drop(events.remove(at)),
+                    Slip::Twice => events.insert(at, event),
+                    Slip::Swapped(with) => events.swap(at, with.index(all)),
+                    Slip::Spoilt(fault) => events[at] = fault.put(event),
+                }
+            }
+            events
+        })
+        .boxed()
+}
+
 /// What can go wrong with a document, somewhere in it.
 #[derive(Debug, Clone)]
 enum Fault {
@@ -67,6 +133,8 @@ enum Fault {
     Replaced(Index, Value),
     /// What belongs elsewhere stands in a list, perhaps without one of its fields.
     Strayed(Index, Value),
+    /// A field that belongs elsewhere stands in an object.
+    Added(Index, String, Value),
 }
 
 impl Fault {
@@ -94,6 +162,14 @@ impl Fault {
                 list.as_array_mut().unwrap().push(object.clone());
                 document = value.to_string();
             }
+            (Self::Added(at, name, field), Ok(mut value))
+                if count(&value, Value::is_object) > 0 =>
+            {
+                let at = at.index(count(&value, Value::is_object));
+                let object = place(&mut value, Value::is_object, at).unwrap();
+                object.as_object_mut().unwrap().insert(name.clone(), field.clone());
+                document = value.to_string();
+            }
             _ => {}
         }
         document
@@ -112,20 +188,29 @@ fn fault(documents: &[String]) -> BoxedStrategy<Fault> {
         .map(|object| (object.to_string(), object))
         .collect();
     let objects: Vec<Value> = objects.into_values().collect();
-    let without =
-        (proptest::sample::select(objects), any::<Index>()).prop_map(|(mut object, field)| {
+    let names =
+        objects.iter().filter_map(Value::as_object).flat_map(|object| object.keys().cloned());
+    let names = names.chain(WORDS.iter().map(|word| (*word).to_owned())).collect::<BTreeSet<_>>();
+    let any_name = proptest::sample::select(Vec::from_iter(names));
+    let kept_name = proptest::sample::select(KEPT).prop_map(str::to_owned);
+    let name = prop_oneof![any_name, kept_name];
+    let without = (proptest::sample::select(objects), any::<Index>())
+        .prop_map(|(mut object, field)| {
             let fields = object.as_object_mut().unwrap();
             // One time out of so many it stays whole.
             if let Some(name) = fields.keys().nth(field.index(fields.len() + 1)).cloned() {
                 fields.remove(&name);
             }
             object
-        });
+        })
+        .boxed();
+    let field = prop_oneof![odd_json(), without.clone()];
     prop_oneof![
         any::<Index>().prop_map(Fault::CutOff),
         any::<Index>().prop_map(Fault::Changed),
         (any::<Index>(), odd_json()).prop_map(|(at, odd)| Fault::Replaced(at, odd)),
         (any::<Index>(), without).prop_map(|(at, object)| Fault::Strayed(at, object)),
+        (any::<Index>(), name, field).prop_map(|(at, name, it)| Fault::Added(at, name, it)),
     ]
     .boxed()
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::conversations::*;
 use crate::counted::{counted, regressions};
+use crate::notation;
 use crate::sent::{left_out, sent};
 use crate::setups::{Drawn, budget, compose, counted as total, holding, letters};
 use memory_prompt::compose::Notice;
@@ -14,7 +15,7 @@ use memory_prompt::message::{Media, Part};
 use memory_prompt::record::Snapshot;
 use memory_prompt::report::{Moved, Reason};
 use memory_prompt::summary::CompactionPolicy;
-use memory_prompt::token::{Estimate, TokenCounter};
+use memory_prompt::token::{Estimate, Overhead, TokenCounter};
 use memory_prompt::{
     Budget, ChatMemory, ChatMemoryExt, Composer, DefaultChatMemory, Error, ErrorKind, MemoryPrompt,
     Message, Provider, Recall, Result, Tool, Truncate, Window,
@@ -278,8 +279,8 @@ fn a_thousand_builds_count_each_message_once() {
             prompt.preview().unwrap();
             prompt.build().unwrap();
         }
-        // Each message once, each temporary once, the system message once.
-        assert_eq!(asked.load(Ordering::Relaxed), 1_000 + 1_000 + 1);
+        // Each message once, the temporary that comes each time once, the system message once.
+        assert_eq!(asked.load(Ordering::Relaxed), 1_000 + 1 + 1);
     }
 }
 
@@ -292,6 +293,77 @@ fn a_cold_start_counts_what_fits_and_one_message_more() {
     let sent = prompt.build().unwrap().len();
     assert_eq!(sent, 9);
     assert_eq!(asked.load(Ordering::Relaxed), sent + 1);
+}
+
+/// Short questions with answers of more than half of the room: every answer but the newest was left
+/// out alone, and the model got 67 questions in a row. The walk went on until those filled the
+/// budget, through all of the history.
+#[test]
+fn where_most_answers_are_long_the_newest_turns_are_sent_and_no_others() {
+    let turn = |i| [Message::user(format!("question {i}")), Message::ai("x".repeat(600))];
+    for budget in [Budget::new(1_000), Budget::new(1_000).stepped(400, 900).unwrap()] {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let prompt = holding((0..10_000).flat_map(turn).chain([Message::user("and now?")]))
+            .max_tokens(budget, Asked(Arc::clone(&asked)));
+        let built = prompt.preview().unwrap();
+        // The question of the answer that is left out alone stays.
+        assert_eq!(sent(&built), [19_996, 19_998, 19_999, 20_000], "{}", built.report());
+        assert_eq!(left_out(&built), [(19_997, Reason::OverBudget)]);
+        assert!(asked.load(Ordering::Relaxed) < 10);
+    }
+}
+
+/// A question of several messages fell to its last one at once where a notice took the room of the
+/// first.
+#[test]
+fn of_a_question_in_several_messages_no_more_leave_than_have_to() {
+    let question = [400, 400, 150].map(|n| Message::user("x".repeat(n)));
+    let prompt = holding([Message::ai("x".repeat(400))].into_iter().chain(question))
+        .max_tokens(Budget::new(960), letters)
+        .notice(Notice::new());
+    let built = prompt.preview().unwrap();
+    assert_eq!(sent(&built), [2, 3], "{}", built.report());
+}
+
+/// Says how often it is asked what a message has besides its text, as a draft does to begin and to
+/// end.
+struct Drafts(Arc<AtomicUsize>);
+
+impl TokenCounter for Drafts {
+    fn count_text(&self, text: &str) -> Result<usize> {
+        Ok(letters(text))
+    }
+    fn count(&self, message: &Message) -> Result<usize> {
+        letters.count(message)
+    }
+    fn overhead(&self) -> Overhead {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Overhead::default()
+    }
+}
+
+/// Where a provider demands messages, the prompt was drafted again for each unit that left for
+/// them: in a history of 5,000 messages for minutes.
+#[test]
+fn many_messages_that_the_provider_demands_take_few_drafts() {
+    let turn = |i| notation::conversation(&format!("u:question_{i} call:c{i} t:c{i}=ok"));
+    let history: Vec<_> = (0..1_000).flat_map(turn).chain([Message::user("and now?")]).collect();
+    for system in [None, Some("s".repeat(3_000))] {
+        let drafts = Arc::new(AtomicUsize::new(0));
+        let composer = Composer::new()
+            .with_some(system, Composer::system)
+            .for_provider(Provider::Mistral)
+            .max_tokens(20_000, Drafts(Arc::clone(&drafts)));
+        let prompt = compose(&composer, &history, &[]).unwrap();
+        let drafts = drafts.load(Ordering::Relaxed) / 2;
+        assert!(drafts <= 6, "{drafts} drafts");
+        // And no more left than had to: there is no room for another turn with its added answer.
+        let first = usize::try_from(sent(&prompt)[0]).unwrap();
+        let added = [Message::ai("(no answer)")];
+        let turn = history[first - 3..first].iter().chain(&added);
+        let turn: usize = turn.map(|it| letters.count(it).unwrap()).sum();
+        assert!(total(&prompt) + turn > 20_000, "{}", total(&prompt));
+    }
 }
 
 #[test]

@@ -13,14 +13,15 @@ use memory_prompt::token::Estimate;
 use memory_prompt::truncate::TruncateContext;
 use memory_prompt::wire::anthropic;
 use memory_prompt::{
-    Budget, ChatMemory, Clear, Composer, Error, ErrorKind, MemoryPrompt, Message, Prompt, Provider,
-    Recall, ToolCall, Truncate, Window,
+    Budget, ChatMemory, Clear, Composer, DefaultChatMemory, Error, ErrorKind, MemoryPrompt,
+    Message, Prompt, Provider, Recall, ToolCall, Truncate, Window,
 };
 use serde_json::json;
 
 use crate::conversations::broken_groups;
 use crate::notation::conversation;
 use crate::processors::Drops;
+use crate::reading::Reading;
 use crate::said::{self, call, notes, policy, result, talk};
 use crate::sent::{accounted, left_out, sent, texts};
 use crate::setups::{Drawn, holding, remembering};
@@ -320,4 +321,24 @@ fn a_temporary_system_message_is_no_message_of_its_own() {
     prompt.add_temporary(Message::user("Be quick."));
     let built = prompt.build().unwrap();
     assert_eq!((built.len(), built.report().temporaries), (3, 1));
+}
+
+/// A memory returned a reference in the place of a picture though none was asked for, and each
+/// build read it for ever.
+#[test]
+fn a_memory_that_returns_references_unasked_fails_the_build() {
+    let reference = json!({"sha256": "00ff".repeat(16), "size": 7});
+    let part = json!({"type": "image", "reference": reference, "media_type": "image/png"});
+    let message = json!({"role": "user", "content": [part]});
+    let message: Message = serde_json::from_value(message).unwrap();
+    let reads = AtomicUsize::new(0);
+    let read = move |_: &DefaultChatMemory, _: &Read| {
+        assert!(reads.fetch_add(1, Ordering::Relaxed) < 9, "it reads for ever");
+        Ok(Snapshot::from_messages([Message::user("hi"), message.clone()]))
+    };
+    let prompt = MemoryPrompt::new(Reading::new(&remembering([]), read));
+    let error = prompt.preview().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Storage);
+    let told = "read: unasked reference to media at position 1";
+    assert_eq!(error.to_string(), told);
 }

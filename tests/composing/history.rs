@@ -207,6 +207,26 @@ fn what_is_gone_is_not_found() {
     assert!(ask(&memory, " ").starts_with("arguments: `query`"));
 }
 
+/// Each result of `search_history` is a tool result that has the words once more. After some thirty
+/// searches a search found those before it, and the message that says it no longer.
+#[test]
+fn a_search_does_not_find_the_searches_before_it() {
+    let memory = DefaultChatMemory::new();
+    memory.add(Message::user("The password of staging is in the vault, ticket OPS-4711.")).unwrap();
+    memory.add_all((0..60).map(|i| Message::user(format!("About other things, {i}.")))).unwrap();
+    let search = SearchHistory::new();
+    let arguments = json!({"query": "staging password vault"}).to_string();
+    for n in 0..40 {
+        let found = search.run(&memory, &arguments).unwrap();
+        assert!(found.contains("0 user \"The password of staging"), "{n}: {found}");
+        assert!(!found.contains("result"), "{n}: {found}");
+        let tool = if n % 2 == 0 { "search_history" } else { "read_back" };
+        let call = ToolCall::new(format!("c{n}"), tool, &arguments);
+        let result = call.result(found);
+        memory.add_all([Message::ai_calls([call]), result]).unwrap();
+    }
+}
+
 #[cfg(feature = "tokio")]
 #[test]
 fn async_memories_answer_the_same() {

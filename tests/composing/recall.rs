@@ -8,11 +8,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use memory_prompt::compose::Placement;
 use memory_prompt::memory::{Append, MemoryId};
-use memory_prompt::message::{AiMessage, UserMessage};
+use memory_prompt::message::{AiMessage, Media, Part, UserMessage};
 use memory_prompt::recall::{Candidate, Candidates, Endings};
 use memory_prompt::record::{Records, Snapshot};
 use memory_prompt::report::{NothingRecalled, Origin};
 use memory_prompt::token::Estimate;
+use memory_prompt::turn::Next;
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, ChatMemoryStore, Clear, DefaultChatMemory, Error, ErrorKind,
     InMemoryStore, MemoryPrompt, Message, Prompt, Provider, Recall, Result, ToolCall, Window,
@@ -361,8 +362,8 @@ fn a_search_of_ones_own_may_use_the_recall_that_calls_it() {
         let same = inner.clone();
         let again = MemoryPrompt::new(prompt.memory().clone()).recall(inner.clone());
         let own = Own(move |_: &str, _: usize| {
-            assert!(same.index_bytes() > 0);
             assert!(recalled(&again.preview().unwrap()).contains(&0));
+            assert!(same.index_bytes() > 0);
             Ok(Vec::new())
         });
         let built = prompt.recall(inner.candidates(own)).preview().unwrap();
@@ -1117,4 +1118,52 @@ fn what_stands_out_from_nothing_is_not_recalled() {
     };
     assert!(ask("Please change my flight, hotel, train, car and ferry booking.").is_empty());
     assert!(ask("What was the number of my locker again?").contains(&200));
+}
+
+/// A picture without a caption right after the question was searched for instead of it: nothing was
+/// recalled.
+#[test]
+fn a_picture_after_the_question_is_not_the_question() {
+    let old = [Message::user("Ada adopted three kittens.")];
+    let picture = || Message::user([Part::Image(Media::url("https://e.x/a.png"))]);
+    let mut prompt = asking(old, "Who has kittens?");
+    let mut turn = prompt.turn(picture());
+    let Next::Ask(ask) = turn.next(&prompt).unwrap() else { unreachable!() };
+    assert!(recalled(ask.prompt()).contains(&0));
+    prompt.add(picture()).unwrap();
+    assert!(recalled(&prompt.preview().unwrap()).contains(&0));
+    // After an answer it is a question of its own.
+    prompt.add_all([Message::ai("Ada."), picture()]).unwrap();
+    let nothing = prompt.build().unwrap().report().nothing_recalled;
+    assert_eq!(nothing, Some(NothingRecalled::NoQuestion));
+}
+
+/// While the application's own search waited, a search of another branch replaced the index, which
+/// was then ranked for the first one.
+#[test]
+fn a_branch_that_is_searched_meanwhile_is_not_ranked() {
+    let memory = Arc::new(DefaultChatMemory::with_id("branches"));
+    let of = |recall| {
+        let prompt = MemoryPrompt::new(memory.clone()).max_messages(2).with_branches();
+        prompt.recall(recall)
+    };
+    let shown = of(Recall::words());
+    shown.add(Message::user("Ada adopted three kittens.")).unwrap();
+    shown.add_all(chatter(60).chain([Message::user("Who has kittens?")])).unwrap();
+    let first = shown.page(None, 1).unwrap().branch.unwrap();
+    shown.edit(0, Message::user("Something else.")).unwrap();
+    shown.add_all(chatter(20)).unwrap();
+    let second = shown.page(None, 1).unwrap().branch.unwrap();
+    shown.switch(first).unwrap();
+    let recall = Recall::words();
+    let other = of(recall.clone());
+    let own = Own(move |_: &str, _: usize| {
+        other.switch(second).unwrap();
+        other.add(Message::user("Who has kittens?")).unwrap();
+        other.preview().unwrap();
+        other.switch(first).unwrap();
+        Ok(Vec::new())
+    });
+    let built = of(recall.candidates(own)).preview().unwrap();
+    assert!(recalled(&built).contains(&0), "{}", built.report());
 }

@@ -11,14 +11,17 @@ use crate::notation::{conversation, message, sent};
 use crate::said::words;
 use crate::sent::left_out;
 use crate::setups::{Drawn, holding};
-use memory_prompt::message::{Role, SystemMessage, ToolMessage, UserMessage};
+use memory_prompt::message::{
+    AiMessage, Media, Part, Reasoning, Role, SystemMessage, ToolMessage, UserMessage,
+};
 use memory_prompt::provider::Row;
 use memory_prompt::record::{Records, Snapshot, Unreadable};
 use memory_prompt::report::{Reason, SystemSource};
 use memory_prompt::text::Keep;
+use memory_prompt::wire::Request;
 use memory_prompt::{
     ChatMemoryExt, ChatMemoryStore, Composer, DefaultChatMemory, Error, ErrorKind, InMemoryStore,
-    MemoryPrompt, Message, Prompt, Provider, Truncate, Window,
+    MemoryPrompt, Message, Prompt, Provider, ToolCall, Truncate, Window,
 };
 
 /// A prompt over a memory that holds this conversation.
@@ -749,4 +752,77 @@ fn a_result_keeps_its_call_when_answers_are_joined() {
         let first: Vec<_> = sent.iter().filter(|it| it.call_id() == "0").collect();
         assert!(first.len() == 1 && first[0].is_error(), "{}", built.report());
     }
+}
+
+fn says(name: &str, text: &str) -> UserMessage {
+    UserMessage::new(text).with_name(name)
+}
+
+/// Klaus and Ann voted, and Mistral was sent both votes as of one user without a name, which no
+/// loss told.
+#[test]
+fn who_spoke_is_said_where_messages_are_joined() {
+    let votes = || [says("Klaus", "I vote yes"), says("Ann", "I vote no")].map(Message::from);
+    for provider in [Provider::Mistral, Provider::StrictTemplate] {
+        let mut prompt = holding(votes()).for_provider(provider);
+        let built = prompt.build().unwrap();
+        assert_eq!(built[0].text(), "Klaus: I vote yes\n\nAnn: I vote no");
+        assert_eq!(Request::new(&built).model("m").losses(), []);
+
+        // The temporary is nobody's.
+        prompt = holding([says("Klaus", "I vote yes").into()]).for_provider(provider);
+        prompt.add_temporary(Message::user("Today is Friday."));
+        assert_eq!(prompt.build().unwrap()[0].text(), "Klaus: I vote yes\n\nToday is Friday.");
+    }
+}
+
+/// The name was lost where two messages of one speaker differed in anything else.
+#[test]
+fn one_speaker_keeps_the_name_where_messages_are_joined() {
+    let said = [says("Klaus", "one").with_attribute("at", 9), says("Klaus", "two")];
+    let built = holding(said.map(Message::from)).for_provider(Provider::Mistral).build().unwrap();
+    let Message::User(joined) = &built[0] else { panic!("{built:?}") };
+    assert_eq!((joined.name(), joined.content().text()), (Some("Klaus"), "one\n\ntwo".into()));
+    let request = Request::new(&built).model("m");
+    assert_eq!(request.losses()[0].to_string(), "message 0: the name of the user");
+    assert!(serde_json::to_string(&request.names_in_text()).unwrap().contains("Klaus: one"));
+}
+
+#[test]
+fn a_cut_is_where_it_is_behind_the_name_that_is_put_before_it() {
+    let said = [says("Klaus", "Hello, world"), says("Ann", "Good-bye, world")];
+    let truncate = Truncate::chars(9).unwrap().keep(Keep::Ends).marker(" … ");
+    let composer = Composer::new().truncate(truncate).for_provider(Provider::Mistral);
+    let history = Snapshot::from_messages(said.map(Message::from));
+    let prompt = composer.compose_all(&history, &[]).unwrap();
+    assert_eq!(prompt[0].text(), "Klaus: Hel … rld\n\nAnn: Goo … rld");
+    let gaps = prompt.report().truncated.iter().map(|cut| cut.gap.unwrap());
+    let behind = gaps.map(|gap| prompt[0].text()[..gap.at].len());
+    assert_eq!(
+        behind.collect::<Vec<_>>(),
+        ["Klaus: Hel".len(), "Klaus: Hel … rld\n\nAnn: Goo".len()]
+    );
+}
+
+/// The processors that the documentation showed were copied: a question lost its picture, and a
+/// tool that had failed had not.
+#[test]
+fn a_processor_of_texts_changes_nothing_else() {
+    let picture = Part::Image(Media::url("https://example.org/a.png"));
+    let parts = |text: &str| [Part::text(text), picture.clone(), Part::text(text)];
+    let said = |text: &str| {
+        let call = ToolCall::new("c", "save", "{}");
+        let answer = AiMessage::new(text).with_reasoning(Reasoning::new("hm"));
+        [
+            UserMessage::new(parts(text)).with_name("Klaus").with_attribute("at", 9).into(),
+            answer.with_tool_call(call).into(),
+            Message::tool_error("c", "save", text),
+            Message::ai(text),
+        ]
+    };
+    let loud = |message: &Message| Some(message.map_texts(str::to_uppercase));
+    let truncate = Truncate::default().processor(loud);
+    let built = holding(said("disk full")).truncate(truncate).build().unwrap();
+    assert_eq!(built.to_messages(), said("DISK FULL"));
+    assert_eq!(Message::system("so").map_texts(str::to_uppercase), Message::system("SO"));
 }

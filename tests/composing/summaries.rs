@@ -9,7 +9,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use memory_prompt::conversation::{Conversation, ModelSummarizer, Scripted};
 use memory_prompt::memory::{Append, Appended, Expected, Limits, MemoryId, Read};
 use memory_prompt::message::{AiMessage, Media, Part, UserMessage};
-use memory_prompt::record::Snapshot;
+use memory_prompt::record::{Records, Snapshot, Unreadable};
 use memory_prompt::report::{Break, Origin};
 use memory_prompt::summary::{Compaction, CompactionPolicy};
 use memory_prompt::token::Estimate;
@@ -754,4 +754,98 @@ fn what_was_asked_for_before_an_undo_is_not_stored_after_it() {
     assert_eq!(error.kind(), ErrorKind::SlotConflict);
     assert_eq!((prompt.summary().unwrap(), prompt.undo_summary().unwrap()), (None, false));
     assert!(prompt.compact(&policy, &notes).unwrap(), "it is due again");
+}
+
+/// Between the two reads of a look at what is due, somebody showed another branch: its messages
+/// were summarised, and the summary was stored on the branch that was seen first.
+#[test]
+fn a_summary_is_of_the_branch_on_which_it_is_stored() {
+    let first_text =
+        |due: &Compaction| Wrote::Ok(due.records.first().unwrap().message().text().into());
+    for switches_at in 0..6 {
+        let memory = Arc::new(DefaultChatMemory::new());
+        let shown = Arc::new(over(Arc::clone(&memory)).with_branches());
+        shown.add_all(talk(20)).unwrap();
+        let first = shown.page(None, 1).unwrap().branch.unwrap();
+        shown.edit(0, Message::user("Something else.")).unwrap();
+        shown.add_all(talk(20)).unwrap();
+        let second = shown.page(None, 1).unwrap().branch.unwrap();
+        shown.switch(first).unwrap();
+        let (reads, switching) = (AtomicUsize::new(0), Arc::clone(&shown));
+        let meanwhile = Reading::new(&memory, move |memory: &DefaultChatMemory, read: &Read| {
+            if reads.fetch_add(1, Ordering::SeqCst) == switches_at {
+                switching.switch(second).unwrap();
+            }
+            memory.read_with(read)
+        });
+        let _ = over(meanwhile).with_branches().compact(&policy(4, 10), &first_text);
+        for (branch, text) in [(first, "question 0"), (second, "Something else.")] {
+            shown.switch(branch).unwrap();
+            let summary = shown.summary().unwrap();
+            assert!(summary.is_none_or(|it| it.text == text), "{switches_at}: {text}");
+        }
+    }
+}
+
+/// A look at what is due read the bytes of the pictures of 256 messages, and of all that was due;
+/// so did a look at the pins. The transcript only names them.
+#[test]
+fn what_is_due_and_what_is_pinned_are_read_without_media() {
+    let memory = remembering(talk(20));
+    let prompt = over(Reading::new(&memory, |memory: &DefaultChatMemory, read: &Read| {
+        assert!(read.references, "{read:?}");
+        memory.read_with(read)
+    }));
+    assert!(prompt.compaction(&policy(4, 10)).unwrap().is_some());
+    assert!(prompt.pins().unwrap().is_empty());
+}
+
+/// A text of one line that was a little too long was cut to the heading before that line; and of
+/// two texts that were too long the second was stored, however much more was cut from it.
+#[test]
+fn a_cut_keeps_at_least_half_of_what_fits_and_the_shorter_text() {
+    let prompt = talked(20);
+    let policy = policy(4, 10).text_at_most(100);
+    let due = prompt.compaction(&policy).unwrap().unwrap();
+    prompt.commit(&due, format!("The notes:\n\n{}", "x".repeat(90))).unwrap();
+    let summary = prompt.summary().unwrap().unwrap();
+    assert_eq!((summary.text, summary.cut), (format!("The notes:\n\n{}", "x".repeat(88)), 2));
+    prompt.undo_summary().unwrap();
+    let longer = |due: &Compaction| {
+        Wrote::Ok(due.too_long.as_ref().map_or_else(|| "a".repeat(101), |_| "b".repeat(102)))
+    };
+    assert!(prompt.compact(&policy, &longer).unwrap());
+    assert_eq!(prompt.summary().unwrap().unwrap().text, "a".repeat(100));
+}
+
+/// A summary covered records that could not be read, and nobody learned it.
+#[test]
+fn what_cannot_be_read_is_named_in_the_transcript() {
+    let torn = Arc::new(Error::new(ErrorKind::Codec, "read", "torn"));
+    let reading = move |memory: &DefaultChatMemory, read: &Read| {
+        let mut seen = memory.read_with(read)?;
+        let readable = seen.records.iter().filter(|it| ![5, 39].contains(&it.position()));
+        let rows = readable.map(|it| (it.position(), it.appended_at(), it.message().clone()));
+        seen.records = Records::from_rows(rows.collect::<Vec<_>>());
+        let error = || Arc::clone(&torn);
+        seen.unreadable = [5, 39].map(|position| Unreadable { position, error: error() }).into();
+        Ok(seen)
+    };
+    let prompt = over(Reading::new(&remembering(talk(20)), reading));
+    let due = prompt.compaction(&policy(4, 10)).unwrap().unwrap();
+    assert_eq!((due.unreadable.as_slice(), due.records.len()), (&[5][..], 33));
+    let transcript = due.transcript();
+    assert!(transcript.contains("\"question 2\"\n5 (can't be read)\n6 user "), "{transcript}");
+}
+
+/// If all that was due was pinned, the model was asked about an empty transcript, and its "Nothing
+/// was said." took the place of these messages.
+#[test]
+fn what_is_pinned_makes_nothing_due() {
+    let prompt = talked(20).with_pins();
+    (0..12).for_each(|position| drop(prompt.pin(position).unwrap()));
+    let due = prompt.compaction(&policy(28, 10)).unwrap();
+    assert!(due.is_none(), "{due:?}");
+    let due = prompt.compaction(&policy(18, 10)).unwrap().unwrap();
+    assert_eq!((due.covers, due.records.len()), (22, 10));
 }

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
 #![cfg(unix)]
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::env;
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,6 +13,7 @@ use std::process::{Command, Output};
 
 use crate::counted::{Count, counted};
 use proptest::prelude::*;
+use proptest::test_runner::{RngSeed, TestRunner};
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -42,6 +45,7 @@ fn the_environment_makes_no_law_smaller_than_it_says() {
 fn held(ours: Option<&str>, proptests: Option<&str>) -> u32 {
     let mut law = Command::new(env::current_exe().unwrap());
     law.args(["--exact", "claims::a_law_of_three_hundred_cases", "--nocapture"]);
+    law.env_remove("PROPTEST_RNG_SEED"); // each round would draw the same few cases
     for (name, cases) in [("MEMORY_PROMPT_CASES", ours), ("PROPTEST_CASES", proptests)] {
         law.env_remove(name).envs(cases.map(|cases| (name, cases)));
     }
@@ -50,6 +54,27 @@ fn held(ours: Option<&str>, proptests: Option<&str>) -> u32 {
     assert!(output.status.success(), "{told}");
     let line = told.lines().find_map(|line| line.split("held for ").nth(1)).unwrap();
     line.split(' ').next().unwrap().parse().unwrap()
+}
+
+/// A fixed seed gave each round of a law the same cases: they were counted again, and one of which
+/// the first two were refused tried those a hundred times.
+#[test]
+fn a_fixed_seed_repeats_no_case() {
+    let (count, held) = (Count::of("a law with refused cases", 50), RefCell::new(BTreeSet::new()));
+    while count.goes_on() {
+        let seeded = ProptestConfig { rng_seed: RngSeed::Fixed(7), ..ProptestConfig::default() };
+        let seeded = ProptestConfig { failure_persistence: None, ..seeded };
+        let mut runner = TestRunner::new(count.round(count.left(), seeded));
+        let law = |n: u64| {
+            if count.is_new() && !n.is_multiple_of(3) {
+                assert!(held.borrow_mut().insert(n), "a case counts twice");
+                count.one();
+            }
+            Ok(())
+        };
+        runner.run(&any::<u64>(), law).unwrap();
+    }
+    count.close();
 }
 
 /// `.ci/run` asks for all cases; whoever asks for none in particular waits for an eighth.

@@ -830,3 +830,24 @@ fn a_model_that_rests_is_asked_to_go_on() {
     let said: Vec<_> = done.messages.iter().map(Message::text).collect();
     assert_eq!(said, ["Q", "AB", "S", "C"]);
 }
+
+/// A question failed, and the conversation was given the memory of another user: that user's model
+/// read what was meant for the first one.
+#[test]
+fn a_temporary_of_a_failed_turn_stays_with_its_memory() {
+    let model = Scripted::new().fails("busy").fails("busy").says("Hi.").says("Hi.");
+    let mut conversation = Conversation::new(shared().1, model.clone());
+    conversation.add_temporary(Message::user("Ann's balance is 300."));
+    conversation.say("Hello?").unwrap_err();
+    conversation.say("Hello?").unwrap_err();
+    let told = |at: usize| model.asked()[at].iter().any(|it| it.text().contains("300"));
+    assert!(told(0) && told(1), "it waits for the next turn");
+    let ann = conversation.prompt_mut().set_memory(shared().0);
+    conversation.add_temporary(Message::user("Today is Friday."));
+    conversation.say("What is my balance?").unwrap();
+    assert!(!told(2));
+    assert!(model.asked()[2].iter().any(|it| it.text().contains("Friday")));
+    conversation.prompt_mut().set_memory(ann);
+    conversation.say("Hello?").unwrap();
+    assert!(!told(3), "it is gone");
+}

@@ -9,6 +9,7 @@ mod kills;
 #[cfg(all(feature = "async", feature = "sqlite"))]
 mod model;
 mod others;
+mod paid;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,14 +17,16 @@ use std::time::Duration;
 
 use memory_prompt::conversation::{Action, Asking, ModelError, Scripted, WhenBusy};
 use memory_prompt::history::{BranchView, Page, WithinGroup};
-use memory_prompt::memory::{Append, Expected};
+use memory_prompt::memory::{Append, Expected, Read};
 use memory_prompt::message::{AiMessage, Media, Part};
 use memory_prompt::recall::tools::{ReadBack, SearchHistory};
+use memory_prompt::record::{Incarnation, Records, Snapshot};
 use memory_prompt::summary::{Compaction, CompactionPolicy};
 use memory_prompt::turn::{Ended, Next, Turn};
 use memory_prompt::{
-    ChatMemory, ChatMemoryExt, Conversation, DefaultChatMemory, ErrorKind, MemoryPrompt, Message,
-    Prompt, Tool, ToolCall, Window,
+    ChatMemory, ChatMemoryExt, ChatMemoryStore, Conversation, DefaultChatMemory, ErrorKind,
+    InMemoryStore, MemoryPrompt, Message, MessageWindowChatMemory, Prompt, Result, Tool, ToolCall,
+    Window,
 };
 use serde_json::{Value, json};
 
@@ -149,6 +152,22 @@ fn what_a_failed_answer_has_done_is_kept_aside() {
     let said = shown(&conversation.page(None, 9).unwrap());
     assert_eq!(said, ["pay", "", "paid"]);
     assert_eq!(memory.len().unwrap(), 4);
+}
+
+/// The question of the newest turn was evicted. An undo went back to the answer that was made anew
+/// before that turn, and the page was empty.
+#[test]
+fn an_undo_passes_over_no_turn_whose_question_is_evicted() {
+    let memory = MessageWindowChatMemory::new(DefaultChatMemory::new(), 2).unwrap();
+    let model = Scripted::new().says("1").says("1b").calls("look", json!({})).says("2");
+    let chat = Conversation::new(MemoryPrompt::new(memory).with_branches(), model)
+        .tool(Tool::new("look", "Looks."), |()| Ok("sunny"));
+    chat.say("one").unwrap();
+    chat.regenerate().unwrap();
+    chat.say("two").unwrap();
+    assert_eq!(shown(&chat.page(None, 9).unwrap()), ["2"]);
+    assert_eq!(chat.undo().unwrap(), None);
+    assert_eq!(shown(&chat.page(None, 9).unwrap()), ["2"]);
 }
 
 /// Somebody wanted the answer in other words, and had a second table: the model was not told that
@@ -284,6 +303,51 @@ fn an_edit_while_a_turn_runs_is_busy() {
     conversation.say("q0").unwrap();
     assert_eq!(memory.len().unwrap(), 2);
     assert_eq!(conversation.undo().unwrap(), Some(0));
+}
+
+/// Rows were deleted by hand, which a memory does not list. A new answer to the newest question
+/// read for ever, and an undo four thousand times.
+#[test]
+fn a_question_that_is_nowhere_is_not_looked_for_again() {
+    let memory = Arc::new(DefaultChatMemory::new());
+    let loses = Changing(Arc::clone(&memory), |read| read.records = Records::default());
+    let prompt = MemoryPrompt::new(loses).with_branches();
+    prompt.add_all((0..20).map(|n| Message::user(format!("q{n}")))).unwrap();
+    let chat = Conversation::new(prompt, Scripted::new());
+    assert_eq!(chat.regenerate().unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(chat.undo().unwrap(), None);
+}
+
+/// It changes what it reads.
+#[derive(Debug)]
+pub(crate) struct Changing(pub(crate) Arc<DefaultChatMemory>, pub(crate) fn(&mut Snapshot));
+
+impl ChatMemory for Changing {
+    inside!(0: id append append_with read evict clear slots limits);
+
+    fn read_with(&self, read: &Read) -> Result<Snapshot> {
+        let mut snapshot = self.0.read_with(read)?;
+        (self.1)(&mut snapshot);
+        Ok(snapshot)
+    }
+}
+
+/// The laptop deleted the conversation, and the phone repeated what it had said: it was asked, and
+/// stored in a new conversation.
+#[test]
+fn what_is_said_on_a_branch_of_a_deleted_conversation_is_refused() {
+    let store = InMemoryStore::new();
+    let chat = |branch: Option<Incarnation>| {
+        let prompt = MemoryPrompt::new(store.memory("a").unwrap());
+        let prompt = prompt.with_branches_by(|view| view.expecting(branch));
+        Conversation::new(prompt, Scripted::new().says("a1"))
+    };
+    chat(None).say("q0").unwrap();
+    let seen = chat(None).page(None, 1).unwrap().branch;
+    store.delete(&"a".into()).unwrap();
+    assert_eq!(chat(seen).say("q0").unwrap_err().kind(), ErrorKind::SlotConflict);
+    assert_eq!(store.info(&"a".into()).unwrap(), None);
+    chat(None).say("q0").unwrap();
 }
 
 /// A person asked for another answer while the newest question was answered. The page's action did
@@ -710,4 +774,15 @@ fn a_branch_of_a_branch_has_the_summary_of_what_all_share() {
         prompt.edit(14, Message::user("Something else?")).unwrap();
         assert_eq!(prompt.summary().unwrap().map(|it| it.text).as_deref(), Some("one"));
     }
+}
+
+/// A page was logged, and the log held what the application had told the model.
+#[test]
+fn debug_of_a_page_holds_no_text() {
+    let (_, prompt) = shared();
+    prompt.add_all([Message::system("a secret"), Message::user("a secret")]).unwrap();
+    let page = prompt.page(None, 10).unwrap();
+    assert!(page.system.is_some() && page.entries.len() == 1);
+    let shown = format!("{page:?}");
+    assert!(shown.contains("positions: 0..1") && !shown.contains("a secret"), "{shown}");
 }

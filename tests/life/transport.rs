@@ -3,6 +3,7 @@
 //! each client.
 #![cfg(any(feature = "ureq", all(feature = "reqwest", feature = "tokio")))]
 
+mod addresses;
 mod clients;
 #[cfg(all(feature = "reqwest", feature = "tokio"))]
 mod over;

@@ -9,9 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::counted::counted;
+use crate::history::Changing;
 use crate::odd::Odd;
 use memory_prompt::compose::Placement;
 use memory_prompt::memory::{Append, Limits, MemoryId};
+use memory_prompt::record::Snapshot;
 use memory_prompt::turn::{
     Ask, Call, Done, Ended, Next, OnConflict, OnInterrupt, OnNoCheckpoint, Reply, ToolError, Turn,
 };
@@ -741,6 +743,96 @@ fn the_tool_loop_behind_temporaries_and_a_note_is_cacheable() {
     }
 }
 
+/// Behind a loop of more than 20 blocks, as far as Anthropic looks back, the next turn found
+/// nothing of the conversation in the cache: it shares only what was before the turn's temporaries,
+/// and no mark was near.
+#[test]
+fn a_turn_finds_what_comes_before_the_temporaries_of_the_turn_before_it() {
+    for (placement, rounds, at_once) in [
+        (Placement::End, 12, 1),
+        (Placement::End, 3, 25), // each round is more than 20 blocks
+        (Placement::BeforeLastUser, 12, 1),
+    ] {
+        let (_, mut prompt) = shared();
+        prompt.configure(|it| it.temporaries_at(placement).for_provider(Provider::Anthropic));
+        let mut sent: Vec<Vec<_>> = Vec::new();
+        let mut cached: Vec<Vec<_>> = Vec::new();
+        let mut check = |ask: &Ask, what: &str| {
+            let body = json!(anthropic::messages(ask.prompt()).cache_prefix());
+            let (blocks, marks) = blocks_and_marks(&body);
+            let places = |mark: usize| (mark.saturating_sub(19)..=mark).rev();
+            let is_cached = |it: &usize| cached.contains(&blocks[..=*it].to_vec());
+            let found = marks.iter().filter_map(|mark| places(*mark).find(is_cached)).max();
+            let shared = |old: &Vec<serde_json::Value>| {
+                old.iter().zip(&blocks).take_while(|(a, b)| a == b).count()
+            };
+            let shared = sent.iter().map(shared).max().unwrap_or(0);
+            // The first mark of a turn is before its temporary, and its question may be behind it.
+            let lost = shared - found.map_or(0, |it| it + 1);
+            assert!(lost <= 2, "{placement:?}, {what}: {lost} of {shared}");
+            cached.extend(marks.iter().map(|mark| blocks[..=*mark].to_vec()));
+            sent.push(blocks);
+        };
+        for n in 0..4 {
+            prompt.add_temporary(Message::user(format!("It is {n} o'clock.")));
+            let mut turn = prompt.turn(format!("question {n}")).tools(tools());
+            for round in 0..rounds {
+                check(&ask(&mut turn, &prompt), &format!("turn {n}, round {round}"));
+                let made =
+                    (0..at_once).map(|i| ToolCall::new(format!("{round}_{i}"), "look", "{}"));
+                turn.answer(Message::ai_calls(made)).unwrap();
+                for call in call(&mut turn, &prompt) {
+                    turn.result(call.id(), ok("x")).unwrap();
+                }
+            }
+            check(&ask(&mut turn, &prompt), &format!("the end of turn {n}"));
+            turn.answer(Message::ai("a")).unwrap();
+            done(&mut turn, &prompt);
+        }
+    }
+}
+
+/// Returns the blocks of a request, and the places of those with a cache mark.
+fn blocks_and_marks(body: &serde_json::Value) -> (Vec<serde_json::Value>, Vec<usize>) {
+    let (mut blocks, mut marks) = (Vec::new(), Vec::new());
+    for message in body.as_array().unwrap() {
+        let content = match &message["content"] {
+            serde_json::Value::String(text) => vec![json!({"type": "text", "text": text})],
+            list => list.as_array().unwrap().clone(),
+        };
+        for mut block in content {
+            if block.as_object_mut().unwrap().remove("cache_control").is_some() {
+                marks.push(blocks.len());
+            }
+            blocks.push(json!([message["role"], block]));
+        }
+    }
+    (blocks, marks)
+}
+
+/// A tool showed a picture that it had read without its bytes. The turn took it and could be stored
+/// by nobody: it never ended, and each retry of its request was told that it runs.
+#[test]
+fn a_result_or_an_answer_with_a_reference_is_not_taken() {
+    let referring = |role: &str| {
+        let hash = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        let part = json!({"type": "image", "reference": {"sha256": hash, "size": 9}});
+        let message = json!({"role": role, "content": [part]});
+        serde_json::from_value::<Message>(message).unwrap()
+    };
+    let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());
+    let mut turn = begun(&mut prompt);
+    let Message::User(shown) = referring("user") else { panic!() };
+    turn.result("c1", Ok(shown.content().clone())).unwrap();
+    let sent = ask(&mut turn, &prompt);
+    let told = "The result can't be stored: it has a reference in the place of media.";
+    assert_eq!(sent.prompt()[2].text(), told);
+    let error = turn.answer(referring("assistant")).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    turn.answer(Message::ai("Oh.")).unwrap();
+    assert_eq!(done(&mut turn, &prompt).positions, 0..4);
+}
+
 #[test]
 fn a_result_that_is_too_large_is_an_error_for_the_model() {
     let limits = DefaultChatMemory::new().limits().with_message(400).with_batch(900);
@@ -748,7 +840,7 @@ fn a_result_that_is_too_large_is_an_error_for_the_model() {
     let mut turn = begun(&mut prompt);
     turn.result("c1", Ok("x".repeat(500))).unwrap();
     let sent = ask(&mut turn, &prompt);
-    assert!(sent.prompt()[2].text().starts_with("The result is too large: a message has "));
+    assert!(sent.prompt()[2].text().starts_with("The result can't be stored: a message has "));
     assert!(sent.prompt()[2].as_tool().unwrap().is_error());
     turn.answer(Message::ai("Oh.")).unwrap();
     assert_eq!(done(&mut turn, &prompt).positions, 0..4);
@@ -1216,4 +1308,39 @@ fn a_round_of_a_long_turn_costs_what_the_first_did() {
     }
     let sum = |costs: &[u64]| costs.iter().sum::<u64>();
     assert!(sum(&costs[350..]) < 3 * sum(&costs[..50]), "{costs:?}");
+}
+
+/// The memory of a prompt was replaced by another user's between two steps of a turn. Where no
+/// conversation had been seen yet, all of the turn was stored in the other one.
+#[test]
+fn a_turn_stays_in_its_conversation() {
+    let store = InMemoryStore::new();
+    let [ann, bob] = ["ann", "bob"].map(|id| Arc::new(store.memory(id).unwrap()));
+    let mut prompt = MemoryPrompt::new(Arc::clone(&ann));
+    let mut turn = prompt.turn("My name is Ann.");
+    turn.next(&prompt).unwrap();
+    prompt.set_memory(Arc::clone(&bob));
+    turn.answer("Hello, Ann.").unwrap();
+    assert_eq!(turn.next(&prompt).unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(bob.len().unwrap(), 0);
+    prompt.set_memory(Arc::clone(&ann));
+    let Next::Done(_) = turn.next(&prompt).unwrap() else { panic!() };
+    assert_eq!(ann.len().unwrap(), 2);
+}
+
+/// A memory returned a reference in the place of a picture though none was asked for, and a turn
+/// read it for ever.
+#[test]
+fn a_turn_reads_references_that_it_did_not_ask_for_once() {
+    let memory = Arc::new(DefaultChatMemory::new());
+    let changed = Changing(Arc::clone(&memory), |read| {
+        let reference = json!({"sha256": "00ff".repeat(16), "size": 7});
+        let part = json!({"type": "image", "reference": reference, "media_type": "image/png"});
+        let message = json!({"role": "user", "content": [part]});
+        *read = Snapshot::from_messages([serde_json::from_value(message).unwrap()]);
+    });
+    memory.add(Message::user("hi")).unwrap();
+    let error = Turn::from("What is on it?").next(&MemoryPrompt::new(changed)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Storage);
+    assert!(error.to_string().contains("at position 0"), "{error}");
 }

@@ -950,6 +950,21 @@ impl Between {
     }
 }
 
+/// Whether these operations ask so many questions. What is sent in pieces may be answered in
+/// between, and a busy machine makes that look like two questions; a question that is really asked
+/// is asked each time. So the fewest of many tries count.
+async fn takes<const N: usize>(turns: [u64; N], of_all: impl AsyncFn(usize) -> [u64; N]) {
+    let mut fewest = [u64::MAX; N];
+    for number in 0..50 {
+        let found = of_all(number).await;
+        fewest = std::array::from_fn(|place| fewest[place].min(found[place]));
+        if fewest == turns {
+            return println!("so few questions at try {number}");
+        }
+    }
+    assert_eq!(fewest, turns);
+}
+
 /// A connection that a firewall forgot was found out by a request that got no answer. To ask each
 /// of them first cost a quarter of the time for a connection: with ten of them there was none left
 /// for a new one, and again for the next caller. Now one that idled is replaced.
@@ -978,20 +993,17 @@ async fn connections_that_a_firewall_forgot_are_replaced() {
     assert_eq!(all_texts(&memory).await, ["before", "after"]);
 }
 
-/// The fewest of some tries count: what is sent in pieces may be answered in between, which looks
-/// like two questions, and a question that is really asked is asked each time.
 async fn an_operation_is_one_round_trip() {
     let between = Between::before(SHARED.port);
     let schema = new_schema();
     options(&schema).open(SHARED.address()).await.unwrap();
     let options = options(&schema).max_connections(1);
     let store = options.open(address(between.port)).await.unwrap();
-    let mut fewest = [u64::MAX; 8];
-    for number in 0..5 {
+    let of_all = async |number: usize| {
         let id = MemoryId::from(format!("a{number}"));
         let memory = store.memory(id.clone()).unwrap();
         let batch = || ["a", "b", "c"].map(Message::user);
-        let found = [
+        [
             between.turns_of(memory.add_all(batch())).await,
             between.turns_of(memory.add_all(batch())).await,
             between.turns_of(memory.append(&mut batch().into(), Some(6))).await,
@@ -1000,10 +1012,9 @@ async fn an_operation_is_one_round_trip() {
             between.turns_of(memory.clear()).await,
             between.turns_of(store.ids(None, 10)).await,
             between.turns_of(store.delete(&id)).await,
-        ];
-        fewest = std::array::from_fn(|place| fewest[place].min(found[place]));
-    }
-    assert_eq!(fewest, [1; 8]);
+        ]
+    };
+    takes([1; 8], of_all).await;
 }
 
 async fn the_last_ten_of_a_million_cost_what_they_cost_of_a_hundred() {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use memory_prompt::conformance::{Countdown, FaultFixture, Fixture, StoreFixture};
 use memory_prompt::history::BranchView;
+use memory_prompt::store::{ChatMemoryStoreExt, Copied};
 use memory_prompt::{ChatMemory, ChatMemoryStore, DefaultChatMemory, InMemoryStore, Message};
 
 /// Memories without a store.
@@ -127,4 +128,25 @@ fn a_store_behind_a_pointer_takes_any_text() {
     let shared: Arc<dyn ChatMemoryStore> = shared;
     assert_eq!(shared.ids(None, 10).unwrap(), boxed.ids(None, 10).unwrap());
     assert_eq!(shared.memory("a:b:c".into()).unwrap().read(None, 1).unwrap().end, 1);
+}
+
+/// A copy was killed before its first batch: the other store had an empty conversation, and
+/// progress had named the one before it. The next copy stopped there with `Exists`, which was to
+/// mean that the conversation had been there before.
+#[test]
+fn progress_names_a_conversation_before_it_is_begun() {
+    let (from, to) = (InMemoryStore::new(), InMemoryStore::new());
+    for id in ["a", "b"] {
+        from.memory(id).unwrap().append(&mut vec![Message::user("hi")], None).unwrap();
+    }
+    let mut named = Vec::new();
+    let progress = |now: &Copied| {
+        let id = now.id.clone().unwrap();
+        if named.last() != Some(&id) {
+            assert_eq!(to.info(&id).unwrap(), None);
+            named.push(id);
+        }
+    };
+    from.copy_to(&to, |_| true, progress).unwrap();
+    assert_eq!(named, from.ids(None, 10).unwrap());
 }

@@ -590,6 +590,21 @@ fn what_stands_beside_a_message_is_told_of_each_format() {
     assert!(!told.attributes.contains_key("instructions"));
 }
 
+/// What an answer costs was logged, and the log held the words that it cites and all its tokens.
+#[test]
+fn debug_of_what_is_reported_says_nothing_of_what_is_said() {
+    let part = json!({"type": "text", "text": "Sunny.", "citations": [{"cited_text": "a secret"}]});
+    let claude = json!({"id": "msg_1", "content": [part], "stop_reason": "end_turn"});
+    let tokens = json!({"content": [{"token": "a secret", "logprob": -0.1}]});
+    let choice = json!({"message": {"content": "a secret"}, "logprobs": tokens});
+    let told = anthropic::answer(claude.to_string()).unwrap().metadata;
+    assert_eq!(told.sources[0].text.as_deref(), Some("a secret"));
+    let considered = openai::answer(chat(choice, json!({}))).unwrap().metadata;
+    let shown = format!("{told:?} {considered:?}");
+    assert!(shown.contains("logprobs") && shown.contains("msg_1"), "{shown}");
+    assert!(!shown.contains("a secret"), "{shown}");
+}
+
 /// Snowflake never says why an answer stops, and Novita behind OpenRouter not always: a paid call
 /// was lost.
 #[test]

@@ -6,7 +6,7 @@ use crate::conversations;
 use crate::counted::counted;
 use memory_prompt::message::{
     AiMessage, AiPart, Content, Detail, Media, OtherPart, Part, Reasoning, Source, TextPart,
-    ToolMessage,
+    ToolMessage, UserMessage,
 };
 use memory_prompt::provider::Row;
 use memory_prompt::record::Snapshot;
@@ -613,6 +613,37 @@ fn thoughts_of_earlier_turns_are_not_sent_where_they_are_bound() {
     for model in ["claude-opus-5", "claude-sonnet-4-6"] {
         let (whole, losses) = body(model, 9);
         assert_eq!((whole.to_string().matches("sig-").count(), losses.len()), (4, 0), "{model}");
+    }
+}
+
+/// A turn had used up its rounds, so a tool result came before the next question, and the thoughts
+/// of that turn were sent behind other temporaries than they were signed with: "The block is bound
+/// to a different conversation." (400) Nothing was stored, and so each later question was refused.
+#[test]
+fn thoughts_and_container_of_a_turn_without_an_answer_stay_behind() {
+    let body = json!({"role": "assistant", "container": {"id": "container_1"}, "content": [
+        {"type": "thinking", "thinking": "hm", "signature": "sig-a"},
+        {"type": "tool_use", "id": "a", "name": "look", "input": {}}]});
+    let called = Message::from(wire::answer(Provider::Anthropic, body).expect("an answer"));
+    let stored = [Message::user("First."), called, Message::tool("a", "look", "r")];
+    let steered = UserMessage::new("Hurry.").steered().into();
+    let it_rains = Message::user("It rains.");
+    for (more, temporary, thoughts, container) in [
+        (None, None, true, true),
+        (Some(steered), None, true, true), // the turn goes on
+        (Some(Message::user("Second.")), None, false, false),
+        // A retry goes on behind its stored calls, but its temporaries stood before them.
+        (None, Some(it_rains.clone()), false, true),
+        // The turn is over, and a temporary asks.
+        (Some(Message::ai("Done.")), Some(it_rains), false, false),
+    ] {
+        let snapshot = Snapshot::from_messages(stored.iter().cloned().chain(more));
+        let temporary: Vec<_> = temporary.into_iter().map(std::sync::Arc::new).collect();
+        let composer = Composer::new().for_provider(Provider::Anthropic.model("claude-opus-5-5"));
+        let prompt = composer.compose_all(&snapshot, &temporary).expect("a prompt");
+        let body = json!(wire::Request::new(&prompt).max_tokens(9));
+        assert_eq!(body.to_string().contains("sig-a"), thoughts, "{body}");
+        assert_eq!(body.get("container").is_some(), container, "{body}");
     }
 }
 

@@ -252,12 +252,17 @@ fn a_far_index_is_one_place() {
     let mut stream = responses::Stream::new();
     for event in [
         r#"{"type": "response.output_item.done", "output_index": 18446744073709551615, "item": {"role": "assistant", "content": "x"}}"#,
+        // Another item there, and one without an index: both have a place behind it.
+        r#"{"type": "response.output_item.done", "output_index": 18446744073709551615, "item": {"type": "reasoning", "id": "r", "encrypted_content": "g"}}"#,
+        r#"{"type": "response.output_item.done", "item": {"type": "function_call", "call_id": "c", "name": "t", "arguments": "{}"}}"#,
         r#"{"type": "response.completed", "response": {}}"#,
         "[DONE]",
     ] {
         stream.push(event).unwrap();
     }
-    assert_eq!(Message::from(stream.finish().unwrap()), Message::ai("x"));
+    let message = stream.finish().unwrap().message;
+    assert_eq!((&*message.text(), message.reasoning().count()), ("x", 1));
+    assert_eq!(message.tool_calls().count(), 1);
 }
 
 /// The model was cut off in the middle of its arguments: what there is, is kept.

@@ -16,13 +16,15 @@ use std::panic::{catch_unwind, resume_unwind};
 use std::path::Path;
 
 use crate::counted::counted;
-use crate::golden::documents;
+use crate::golden::{documents, streams};
+use crate::shown::assert_all_shown;
 use crate::wire_decoding::{FORMATS, TARGETS, Target};
-use crate::wire_json::{mutated, odd_json};
-use memory_prompt::wire::{anthropic, gemini, langchain4j, ollama, openai, responses};
-use memory_prompt::{Error, Message};
+use crate::wire_json::{mutated, mutated_stream, odd_json, shuffled_stream};
+use memory_prompt::wire::{Stream, anthropic, gemini, langchain4j, ollama, openai, responses};
+use memory_prompt::{Error, Message, Provider};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::strategy::Union;
 use serde_json::Value;
 
 /// Reads, writes what was read and reads that again, all of which is held at once: together they
@@ -283,9 +285,9 @@ counted! {
 
     #[test]
     fn no_error_says_what_a_document_said(
-        spoilt in proptest::sample::select(FORMATS).prop_flat_map(|target| {
+        spoilt in Union::new(FORMATS.iter().map(|target| {
             mutated(documents(target.0.trim_start_matches("wire_")))
-        }),
+        })),
         one_in in 1usize..6,
     ) {
         if let Ok(mut value) = serde_json::from_str(&spoilt) {
@@ -296,12 +298,57 @@ counted! {
 
     #[test]
     fn spoilt_goldens_do_no_harm(
-        (target, all) in proptest::sample::select(FORMATS).prop_flat_map(|target| {
+        (target, all) in Union::new(FORMATS.iter().map(|target| {
             let format = target.0.trim_start_matches("wire_");
             (Just(target), vec(mutated(documents(format)), 1..6))
-        }),
+        })),
     ) {
-        decoded(&target, &all);
+        decoded(target, &all);
+    }
+}
+
+counted! {
+    #![cases(2_048)]
+
+    #[test]
+    fn spoilt_streams_do_no_harm((target, events) in streams_of_all(mutated_stream)) {
+        cheaply(target, format!("s{}", events.join("\n")).as_bytes());
+    }
+
+    #[test]
+    fn of_a_shuffled_stream_what_is_shown_is_stored(
+        (target, events) in streams_of_all(shuffled_stream),
+    ) {
+        shown_is_stored(target.0, &events);
+    }
+}
+
+/// Streams of each format, changed in this way.
+fn streams_of_all(
+    change: fn(Vec<Vec<String>>) -> BoxedStrategy<Vec<String>>,
+) -> impl Strategy<Value = (&'static Target, Vec<String>)> {
+    Union::new(FORMATS.iter().filter_map(move |target| {
+        let streams = streams(target.0.trim_start_matches("wire_"));
+        (!streams.is_empty()).then(|| (Just(target), change(streams)))
+    }))
+}
+
+/// What is shown of a stream that comes to its end is what is stored of it.
+fn shown_is_stored(target: &str, events: &[String]) {
+    let provider = match target {
+        "wire_openai" => Provider::OpenAi,
+        "wire_responses" => Provider::OpenAiResponses,
+        "wire_anthropic" => Provider::Anthropic,
+        "wire_gemini" => Provider::Gemini,
+        _ => Provider::Ollama,
+    };
+    let (mut stream, mut told) = (Stream::of(provider), Vec::new());
+    for event in events {
+        let Ok(more) = stream.push(event) else { return };
+        told.extend(more);
+    }
+    if let Ok(answer) = stream.finish() {
+        assert_all_shown(&told, &answer, target);
     }
 }
 

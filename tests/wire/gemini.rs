@@ -302,7 +302,7 @@ fn results_without_ids_answer_the_calls_of_their_name_in_order() {
     let history = read(&json!([
         {"parts": [{"text": "go"}]},
         {"role": "model", "parts": [call("a"), call("b"), call("a"), {"functionCall": {"id": "x", "name": "a"}}]},
-        {"parts": [result("b", None), result("a", None), result("a", Some("x")), result("a", None), result("a", None)]},
+        {"parts": [result("b", None), result("a", None), result("a", Some("x")), result("a", Some("")), result("a", None)]},
     ]));
     let ids = history.iter().filter_map(Message::as_tool).map(ToolMessage::call_id);
     let expected = ["call_1_1", "call_1_0", "x", "call_1_2", "result_2_4"];

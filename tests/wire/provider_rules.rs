@@ -72,6 +72,9 @@ fn what_leaves_for_a_provider_is_what_it_takes() {
             setup in setups(), conversation in with_private(conversation(16)),
             temporaries in temporaries(),
         )| {
+            if !counts[0].1.is_new() {
+                return Ok(());
+            }
             for (provider, count) in &counts {
                 if leaves(*provider, &setup, &conversation, &temporaries)? {
                     count.one();

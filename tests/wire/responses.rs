@@ -189,6 +189,27 @@ fn results_in_an_answer_are_sent_back() {
     assert_eq!(json_of(&[answer.into()]), output);
 }
 
+/// A text with a field `item` was written as that item, so that the history could not be read.
+#[test]
+fn a_field_has_no_name_of_ours() {
+    let block = |field: &str| json!({"type": "output_text", "text": "Hi.", "annotations": [], field: {"role": "tool"}});
+    let said = |blocks: Value| json!({"type": "message", "role": "assistant", "content": blocks});
+    let plain = json!({"type": "output_text", "text": "Hi.", "annotations": []});
+    for (field, written) in [("item", block("item")), ("block", block("block")), ("message", plain)]
+    {
+        let history = json!([said(json!([block(field), block(field)]))]);
+        let messages = responses::history(&history).unwrap();
+        assert_eq!(messages[0].text(), "Hi.Hi.");
+        assert_eq!(json_of(&messages), json!([said(json!([written, written]))]));
+    }
+
+    let call = json!({"type": "function_call", "call_id": "c", "name": "t", "arguments": "{}"});
+    let result =
+        json!({"type": "function_call_output", "call_id": "c", "output": "1", "custom": true});
+    let messages = responses::history(json!([call, result])).unwrap();
+    assert_eq!(json_of(&messages)[1]["type"], "function_call_output");
+}
+
 #[test]
 fn odd_histories_are_read() {
     let body = json!({"instructions": "s", "input": [

@@ -5,7 +5,9 @@
 use crate::setups::{self, Drawn, prompt_for};
 use crate::validators;
 use crate::wrong::wrong;
-use memory_prompt::message::{AiMessage, AiPart, Detail, Media, Part, Reasoning};
+use memory_prompt::message::{
+    AiMessage, AiPart, Detail, Media, Part, Picture, PictureType, Reasoning,
+};
 use memory_prompt::provider::{Blank, Ends, Files, Format, Images, Row};
 use memory_prompt::record::Snapshot;
 use memory_prompt::report::Reason;
@@ -400,6 +402,26 @@ fn a_row_decides_whether_a_cache_mark_is_sent() {
                 "{provider}: {body}"
             );
         }
+    }
+}
+
+/// A model's name of more than 95 bytes was dropped silently: a request of a prompt that was
+/// composed for it named no model, and a picture counted as another model's.
+#[test]
+fn a_long_name_of_a_model_is_kept() {
+    let profile = "bedrock/arn:aws-us-gov:bedrock:us-gov-west-1:123456789012:inference-profile/\
+                   us-gov.anthropic.claude-3-5-sonnet-20240620-v1:0";
+    let picture = Picture { media_type: PictureType::Png, width: 1_024, height: 1_024 };
+    let padded = |length: usize| format!("{profile:/<length$}");
+    for (name, is_kept) in [(profile, true), (&padded(255), true), (&padded(256), false)] {
+        let provider = Provider::LiteLlm.model(name);
+        let prompt = prompt_for(provider, &[Message::user("Hi.")]);
+        let kept = is_kept.then_some(name);
+        assert_eq!(json!(Request::new(&prompt))["model"], json!(kept), "{name}");
+        assert_eq!(json!(Request::new(&prompt).model(name))["model"], name);
+        let restored: Provider = serde_json::from_value(json!(provider)).unwrap();
+        assert_eq!((restored, restored.row().model()), (provider, kept));
+        assert_eq!(provider.row().picture_tokens(picture, None).is_some(), is_kept, "{name}");
     }
 }
 

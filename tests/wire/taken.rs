@@ -321,3 +321,21 @@ fn a_parameter_whose_name_claude_refuses_is_an_error() {
     }
     assert!(check(Provider::Anthropic, named("a.b-C_9"), false).is_ok());
 }
+
+/// A page sent an upload of no bytes: each request of the conversation was refused from then on.
+#[test]
+fn media_of_nothing_are_not_sent() {
+    for nothing in [
+        Media::base64("image/png", ""),
+        Media::url("data:image/png;base64,"),
+        Media::url(""),
+        Media::file_id(""),
+    ] {
+        for provider in PROVIDERS {
+            let question = Message::user([Part::text("see"), Part::Image(nothing.clone())]);
+            let (body, lost) = sent(provider, &[question]);
+            assert_eq!(lost, 1, "{provider}: {body}");
+            assert!(body.to_string().contains("[image: not supported"), "{provider}: {body}");
+        }
+    }
+}

@@ -1,13 +1,12 @@
-use memory_prompt::{Conversation, MemoryPrompt, Provider, Result, SqliteStore, Transport};
+use memory_prompt::{Conversation, MemoryPrompt, Provider, SqliteStore, Transport};
 
-/// Talks to a server that speaks OpenAI's language, and remembers in a file what was said.
-pub fn chat(url: &str, key: &str, lines: &mut dyn Iterator<Item = String>) -> Result<()> {
-    let model = Transport::new(Provider::OpenAiCompatible, "gpt-5-mini").base_url(url)?.key(key)?;
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let model = Transport::from_env(Provider::OpenAi, "gpt-5-mini")?; // OPENAI_API_KEY
     let memory = SqliteStore::open("chat.db")?.memory("ada")?;
     let prompt = MemoryPrompt::new(memory).system("Be brief.").max_messages(40);
-    let conversation = Conversation::new(prompt, model);
-    for line in lines {
-        println!("{}", conversation.say(line.as_str())?.text());
+    let chat = Conversation::new(prompt, model);
+    for line in std::io::stdin().lines() {
+        println!("{}", chat.say(line?)?.text());
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Sends tool groups whole: each result behind its call, and a repair for each missing result.
+//! Sends tool groups whole: each result after its call, and a repair for each missing result.
 
 use std::mem;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use crate::prompt::{Moved, Origin, Pieces, Reason, Repaired};
 use crate::record::{Cursor, Record};
 use crate::window::{Fate, ToolGroups};
 
-/// The last tool group, while nothing is sent behind it.
+/// The last tool group, while nothing is sent after it.
 pub(super) struct LastGroup<'a> {
     pub(super) results_at: usize,
     pub(super) waiting: Waiting<'a>,
@@ -83,7 +83,7 @@ impl<'a> Assembler<'a> {
         Ok(None)
     }
 
-    /// Returns the first group behind this one that is not joined to it.
+    /// Returns the first group after this one that is not joined to it.
     fn neighbours(&self, group: usize) -> usize {
         let joins = self.case.composer.provider.is_some_and(|provider| provider.row().joins_calls);
         let groups = self.choice.matches.groups();
@@ -112,7 +112,7 @@ impl<'a> Assembler<'a> {
         closed
     }
 
-    /// The same for a message that is not a record, if the history goes on behind it: else a
+    /// The same for a message that is not a record, if the history goes on after it: else a
     /// temporary may still answer the calls.
     pub(super) fn close_before(&mut self, rest: &Cursor<'_>) -> Result<()> {
         if rest.peek().is_some() { self.close_calls() } else { Ok(()) }

@@ -3,9 +3,8 @@
 
 use std::sync::Arc;
 
+use super::Assembler;
 use super::groups::{LastGroup, Waiting};
-use super::{Assembler, Member};
-use crate::compose::NOWHERE;
 use crate::compose::shape::ends::OPENING;
 use crate::error::Result;
 use crate::message::{Message, Role};
@@ -57,8 +56,8 @@ impl<'a> Assembler<'a> {
         Ok(())
     }
 
-    /// Returns the position before which a summary or a compaction stands for everything; 0 if
-    /// there is none.
+    /// Returns the position before which a summary or a compaction replaces everything; 0 if there
+    /// is none.
     pub(super) fn covered(&self) -> u64 {
         let summed = self.case.extras.summary.as_ref().map_or(0, |summary| summary.covers);
         self.draft.report.compaction.map_or(summed, |position| position.max(summed))
@@ -81,17 +80,15 @@ impl<'a> Assembler<'a> {
     /// Sends a pinned message or group: all of it, or nothing if the processor dropped a part.
     fn pin(&mut self, group: &'a PinnedGroup) -> Result<()> {
         self.close_calls()?;
-        let records = self.case.extras.pinned.records_of(group);
-        let placed = records.map(|record| {
-            let place = self.case.snapshot.records.place(record.position());
-            (place.map_or(NOWHERE, |(place, _)| place), record)
-        });
+        let placed = group.members.iter().filter_map(|it| self.case.placed(*it));
         let Some(members) = self.members(placed.collect())? else { return Ok(()) };
         self.open_before(group)?;
         let results_at = self.draft.pieces.len() + 1;
         for member in members {
             self.draft.report.pinned_before.push(member.record.position());
-            self.send_pin(&member);
+            // Temporaries are not put before it: nothing after it could then come from a cache.
+            self.has_pinned_user |= member.record.message().is_user();
+            self.put(&member);
         }
         if self.checks_groups() && !group.unanswered.is_empty() {
             let mut waiting = Waiting::default();
@@ -124,21 +121,5 @@ impl<'a> Assembler<'a> {
         self.draft.report.adapted.push(opened);
         self.draft.pieces.push(Arc::new(Message::user(OPENING)), Origin::Added);
         Ok(())
-    }
-
-    fn send_pin(&mut self, member: &Member<'_>) {
-        let Member { place, record, copy } = member;
-        let message = record.message();
-        match copy {
-            Some((copy, change)) => self.draft.replace(copy, *change),
-            None if *place == NOWHERE => {
-                let message = Arc::new(message.clone());
-                self.draft.pieces.push(message, Origin::History(record.position()));
-            }
-            None => self.draft.pieces.share(*place..place + 1),
-        }
-        // Temporaries are not put before it: nothing behind it could then come from a cache.
-        self.has_pinned_user |= message.is_user();
-        self.draft.report.sent += 1;
     }
 }

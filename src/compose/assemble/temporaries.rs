@@ -16,7 +16,7 @@ impl<'a> Assembler<'a> {
     pub(super) fn temporaries(&mut self, temporaries: &'a [Arc<Message>]) -> Result<()> {
         let report = &mut self.draft.report;
         let own = temporaries.iter().filter(|message| !message.is_system());
-        report.temporaries = own.count() + usize::from(self.noted_at.is_some());
+        report.temporaries = own.count() + self.case.temporaries.notes.len();
         report.no_user_message = report.sent > 0
             && self.last_user.is_none()
             && !self.has_pinned_user
@@ -26,7 +26,7 @@ impl<'a> Assembler<'a> {
         // may be before those that are here: none of them is cacheable yet.
         let waiting = self.last_group.as_ref().filter(|group| !group.waiting.is_empty());
         self.draft.cacheable = waiting.map_or(self.draft.pieces.len(), |group| group.results_at);
-        // Behind its first prompt a turn sends its note and its temporaries again in their places.
+        // After its first prompt a turn sends its note and its temporaries again in their places.
         let goes_on = self.temporaries_at.is_some_and(|(end, _)| end < self.draft.pieces.len());
         if !goes_on {
             let is_system = self.draft.report.system == SystemSource::Temporary;
@@ -45,7 +45,7 @@ impl<'a> Assembler<'a> {
                 Message::Tool(tool) if self.checks_groups() => {
                     let last = self.last_group.as_mut().map(|group| &mut group.waiting);
                     if asked.answer(tool).is_some() {
-                        // It stays in its place behind its call.
+                        // It stays in its place after its call.
                     } else if last.is_some_and(|waiting| waiting.answer(tool).is_some()) {
                         self.draft.pieces.push(Arc::clone(temporary), Origin::Temporary);
                         continue;

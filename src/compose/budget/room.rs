@@ -1,5 +1,6 @@
 //! The part of the history that fits into a token budget.
 
+use std::mem;
 use std::sync::Arc;
 
 use super::CountedBudget;
@@ -9,11 +10,11 @@ use crate::compose::counts::Counts;
 use crate::compose::form::Form;
 use crate::compose::sent_as::SentAs;
 use crate::compose::system::System;
-use crate::compose::{Case, NOWHERE, Temporaries};
+use crate::compose::{Case, Temporaries};
 use crate::error::Result;
 use crate::message::{Message, ToolCall};
 use crate::pins::PinnedGroup;
-use crate::prompt::{Draft, Item, Origin, Tokens};
+use crate::prompt::{Draft, Origin, Tokens};
 use crate::record::Record;
 use crate::window::{Matches, last_question};
 
@@ -31,15 +32,18 @@ pub(super) struct TokenRoom<'a> {
     question: Vec<usize>,
     /// A window that counts messages bounds the history too.
     messages: MessageRoom,
-    /// The most units that may be taken, besides the last message of the newest question and the
-    /// owed questions of other turns. If it is 1, only what must be sent is sent.
+    /// The most units that may be taken, in addition to the last message of the newest question and
+    /// the owed questions of other turns. If it is 1, only what must be sent is sent.
     most: usize,
     walk: Walk,
 }
 
 #[derive(Default)]
 struct Walk {
-    units: usize,
+    /// How many units are counted before the walk begins, since they leave last, and the newest
+    /// position of each other one that is counted, newest first.
+    first: usize,
+    others: Vec<u64>,
     /// The tokens of the units taken, and of all units visited.
     sum: usize,
     met: usize,
@@ -50,20 +54,26 @@ struct Walk {
     /// The last place visited there; its level depends on what comes before it.
     last: Option<(usize, u64)>,
     is_counted_out: bool,
+    /// Whether a unit was left out alone.
+    has_omitted: bool,
 }
 
 #[derive(Clone, Copy)]
 struct Start {
     place: usize,
-    /// The exponent of the largest power of two of which a multiple lies between this place and the
+    /// The exponent of the largest power of two that has a multiple between this place and the
     /// place before.
     level: u32,
 }
 
 impl Walk {
+    fn units(&self) -> usize {
+        self.first + self.others.len()
+    }
+
     /// Notes that a unit starts at this position, before those visited so far.
     ///
-    /// The last place visited is the first behind a multiple of some power of two. The larger that
+    /// The last place visited is the first after a multiple of some power of two. The larger that
     /// power, the longer the place stays the best start while the conversation grows. Every
     /// position belongs to exactly one place, so it does not matter at which positions calls are.
     fn pass(&mut self, position: u64) {
@@ -89,21 +99,21 @@ impl<'a> TokenRoom<'a> {
         let reply = counter.overhead().reply;
         let tools = composer.tools_of(temporaries);
         let tools = tools.map_or(Ok(0), |it| counts.tools(it, composer.provider, counter))?;
-        let Temporaries { messages: temporaries, note, kept_free, still_free, .. } = temporaries;
+        let Temporaries { messages: temporaries, notes, kept_free, still_free, .. } = temporaries;
         let mut fixed = reply.saturating_add(tools).saturating_add(still_free);
-        let note = note.iter().map(|(note, _)| *note);
-        let others = temporaries.iter().chain(note).filter(|message| !message.is_system());
+        let notes = notes.iter().map(|(_, note)| note);
+        let others = temporaries.iter().chain(notes).filter(|message| !message.is_system());
         for message in system.message.iter().chain(others) {
-            fixed = fixed.saturating_add(counts.shared(message, counter)?);
+            fixed = fixed.saturating_add(counts.message(message, counter)?);
         }
         let lasting = composer.system_message(snapshot, &[]);
-        let lasting = lasting.message.map_or(Ok(0), |system| counts.shared(&system, counter))?;
+        let lasting = lasting.message.map_or(Ok(0), |system| counts.message(&system, counter))?;
         let high = limit.budget.range.map_or(usize::MAX, |(_, high)| high);
         let whole = available.min(high).saturating_sub(reply);
         let whole = whole.saturating_sub(tools).saturating_sub(lasting);
         let whole = whole.saturating_sub(kept_free);
         let records = &snapshot.records;
-        // A window that stands alone owes the question nothing.
+        // A window that is alone owes the question nothing.
         let owes = !composer.effective_window().stands_alone();
         let question = owes.then(|| last_question(records, 0, records.len()).0);
         let mut room = Self {
@@ -120,7 +130,7 @@ impl<'a> TokenRoom<'a> {
             walk: Walk::default(),
         };
         let summary = extras.summary.as_ref();
-        let mut beside = summary.map_or(Ok(0), |it| room.counts.summary(&it.message, counter))?;
+        let mut beside = summary.map_or(Ok(0), |it| room.counts.message(&it.message, counter))?;
         for group in &extras.pinned.groups {
             beside = beside.saturating_add(room.pin(group)?);
         }
@@ -132,15 +142,11 @@ impl<'a> TokenRoom<'a> {
     /// Returns the tokens of a pinned group: 0 if the processor drops a part of it.
     fn pin(&mut self, group: &PinnedGroup) -> Result<usize> {
         let mut sum = 0_usize;
-        for record in self.case.extras.pinned.records_of(group) {
-            let place = self.case.snapshot.records.place(record.position());
-            let form = self.case.form(place.map_or(NOWHERE, |(place, _)| place), &record);
+        let case = self.case;
+        for (place, record) in group.members.iter().filter_map(|it| case.placed(*it)) {
+            let form = case.form(place, &record);
             let count = self.count(record, form);
-            let tokens = match place {
-                Some(_) => self.counts.record(record, form, count)?,
-                None => self.counts.pinned(record, count)?,
-            };
-            let Some(tokens) = tokens else { return Ok(0) };
+            let Some(tokens) = self.counts.record(record, form, count)? else { return Ok(0) };
             sum = sum.saturating_add(tokens);
         }
         self.with_repairs(sum, group.unanswered.iter())
@@ -153,15 +159,52 @@ impl<'a> TokenRoom<'a> {
         calls: impl Iterator<Item = &'c ToolCall>,
     ) -> Result<usize> {
         for call in calls {
-            let repair = no_result(call);
-            let tokens = self.counts.repair(&call.name, &repair, &*self.limit.counter)?;
+            let tokens = self.counts.message(&no_result(call), &*self.limit.counter)?;
             sum = sum.saturating_add(tokens);
         }
         Ok(sum)
     }
 
-    pub(super) fn taken(&self) -> usize {
-        self.walk.units
+    /// Returns how many units can be kept at most, if the draft has so many tokens too many: all
+    /// that can leave with the others has less.
+    pub(super) fn keeps(&self, draft: &Draft, excess: usize) -> usize {
+        let items = draft.pieces.items(&self.case.snapshot.records).map(|item| item.origin());
+        let sent: Vec<_> = items.zip(&draft.report.message_tokens).collect();
+        // What has no position leaves with the record before it, or if it is in front or tells of
+        // late results, with any. A late result is before records that are older.
+        let (mut at, mut behind, mut with_any) = (u64::MAX, 0_usize, 0_usize);
+        let mut leaving = Vec::new();
+        for (origin, tokens) in sent.into_iter().rev().filter(|(origin, _)| !self.stays(*origin)) {
+            let of = if origin == Origin::Note { &mut with_any } else { &mut behind };
+            *of = of.saturating_add(*tokens);
+            if let Some(position) = origin.position() {
+                at = at.min(position);
+                leaving.push((at, mem::take(&mut behind)));
+            }
+        }
+        let mut sum = with_any.saturating_add(behind);
+        let oldest = leaving.into_iter().rev().find(|(_, tokens)| {
+            sum = sum.saturating_add(*tokens);
+            sum >= excess
+        });
+        let oldest = oldest.map_or(u64::MAX, |(position, _)| position);
+        self.walk.first + self.walk.others.partition_point(|newest| *newest >= oldest)
+    }
+
+    /// Returns whether a message is sent however few units are. Those of the question leave last,
+    /// but for those that the walk has met.
+    fn stays(&self, origin: Origin) -> bool {
+        let is_asked = |at| {
+            let place = self.case.placed(at).map(|(place, _)| place);
+            place.is_some_and(|place| self.question.binary_search(&place).is_ok())
+        };
+        let is_met = |at: u64| self.walk.others.binary_search_by(|it| at.cmp(it)).is_ok();
+        let stays = |at| self.case.extras.pinned.holds(at) || is_asked(at) && !is_met(at);
+        match origin {
+            Origin::System | Origin::Summary => true,
+            Origin::Joined(_) => false,
+            other => other.position().is_some_and(stays),
+        }
     }
 
     /// Counts the whole prompt, and each of its messages, and reports it. Returns the sum.
@@ -173,38 +216,22 @@ impl<'a> TokenRoom<'a> {
         let mut messages = Vec::new();
         for item in draft.pieces.items(records) {
             let count = || counter.count(item.borrowed()).map(Some);
-            let tokens = match item {
-                Item::Record(place, record) => {
+            let origin = item.origin();
+            let record = match origin {
+                Origin::History(at) | Origin::Truncated(at) | Origin::Cleared(at) => {
+                    self.case.placed(at)
+                }
+                _ => None,
+            };
+            let tokens = match (record, origin) {
+                (Some((place, record)), _) => {
                     self.counts.record(record, self.case.form(place, &record), count)?
                 }
-                Item::Own(message, origin) => match origin {
-                    Origin::History(position)
-                    | Origin::Truncated(position)
-                    | Origin::Cleared(position) => {
-                        let pinned = || self.case.extras.pinned.records.find(position);
-                        if let Some((place, record)) = records.place(position) {
-                            self.counts.record(record, self.case.form(place, &record), count)?
-                        } else if let Some(record) = pinned() {
-                            self.counts.pinned(record, count)?
-                        } else {
-                            count()?
-                        }
-                    }
-                    Origin::Repair => {
-                        let name = message.as_tool().map_or("", |tool| tool.tool_name());
-                        Some(self.counts.repair(name, message, counter)?)
-                    }
-                    // These are made again for each prompt, so their counts are not kept.
-                    Origin::Adapted(_)
-                    | Origin::Joined(_)
-                    | Origin::Added
-                    | Origin::Note
-                    | Origin::Notice => count()?,
-                    Origin::Summary => Some(self.counts.summary(message, counter)?),
-                    Origin::System | Origin::Temporary => {
-                        Some(self.counts.shared(message, counter)?)
-                    }
-                },
+                (None, Origin::System | Origin::Summary | Origin::Temporary | Origin::Repair) => {
+                    Some(self.counts.message(item.borrowed(), counter)?)
+                }
+                // Others are made again for each prompt, so their counts are not kept.
+                _ => count()?,
             };
             let tokens = tokens.unwrap_or(0);
             total = total.saturating_add(tokens);
@@ -272,8 +299,8 @@ impl<'a> TokenRoom<'a> {
         unit.is_pinned(&self.case.snapshot.records, &self.case.extras.pinned)
     }
 
-    /// Returns whether a unit that does not fit is left out alone: one of more than half of the
-    /// whole room.
+    /// Returns whether a unit that does not fit is left out alone, if it is the first of them: one
+    /// of more than half of the whole room.
     ///
     /// In a stepped budget this must not depend on what else this prompt sends, or the unit would
     /// come and go: it is left out as soon as it and everything newer have more tokens than the
@@ -293,7 +320,7 @@ impl Room for TokenRoom<'_> {
         // The same number, whether the question is owed its place or is met during the walk.
         let begins = self.question.split_last().map_or(&[][..], |(_, begins)| begins);
         let pieces = owed.iter().skip(1).filter(|unit| begins.binary_search(&unit.head).is_ok());
-        self.walk = Walk { units: 1 + pieces.count(), ..Walk::default() };
+        self.walk = Walk { first: 1 + pieces.count(), ..Walk::default() };
         self.newest = owed.first().map(|unit| (unit.head, 0));
         for unit in owed {
             let tokens = self.weigh(unit, matches)?;
@@ -318,7 +345,7 @@ impl Room for TokenRoom<'_> {
         if is_owed {
             self.walk.owed = self.walk.owed.saturating_sub(tokens);
         }
-        let is_counted_out = !is_owed && self.walk.units >= self.most;
+        let is_counted_out = !is_owed && self.walk.units() >= self.most;
         self.walk.is_counted_out |= is_counted_out;
         if self.messages.fit(unit, is_owed, matches)? == Fit::WindowEnds {
             return Ok(Fit::WindowEnds);
@@ -331,13 +358,18 @@ impl Room for TokenRoom<'_> {
             let most = self.left.saturating_sub(self.walk.owed).min(high);
             if self.is_out(tokens, sum <= most) {
                 self.messages.put_back(unit, matches);
-                return Ok(Fit::Omitted);
+                // Where most units are that large, the walk would collect the small ones between
+                // them, as questions without their answers, from the whole history.
+                let is_second = mem::replace(&mut self.walk.has_omitted, true);
+                return Ok(if is_second { Fit::Ends } else { Fit::Omitted });
             }
             if sum > most {
                 return Ok(Fit::Ends);
             }
         }
-        self.walk.units += usize::from(!is_owed && self.question.last() != Some(&unit.head));
+        if !is_owed && self.question.last() != Some(&unit.head) {
+            self.walk.others.push(self.case.snapshot.position(unit.newest));
+        }
         self.walk.sum = sum;
         // The history can't begin at a late result, since its call is elsewhere.
         if sum >= low && start == unit.head {
@@ -371,9 +403,5 @@ impl Room for TokenRoom<'_> {
             }
         }
         Ok(most)
-    }
-
-    fn is_budget(&self) -> bool {
-        true
     }
 }

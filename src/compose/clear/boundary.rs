@@ -106,7 +106,7 @@ fn moved_at(clear: &Clear, items: &[Clearable], boundary: u64) -> u64 {
     reached.next().map_or(boundary, |item| item.newest)
 }
 
-/// Returns the position of the newest answer: the model has not seen anything behind it yet.
+/// Returns the position of the newest answer: the model has not seen anything after it yet.
 fn newest_answer(records: &Records) -> u64 {
     let mut newest = records.iter().rev();
     newest.find(|record| record.message().as_ai().is_some()).map_or(0, |record| record.position())
@@ -160,7 +160,7 @@ impl<'a> Found<'a> {
     }
 }
 
-/// Calls with the results directly behind them, visited from the newest record back. Calls of
+/// Calls with the results directly after them, visited from the newest record back. Calls of
 /// several answers in a row form one group.
 #[derive(Default)]
 struct Group<'a> {

@@ -13,7 +13,7 @@ use crate::record::Records;
 
 /// The user message before a conversation that does not begin with one.
 pub(in crate::compose) const OPENING: &str = "(start of the conversation)";
-/// The user message behind an answer that the provider would refuse as the last message.
+/// The user message after an answer that the provider would refuse as the last message.
 const CLOSING: &str = "(continue)";
 
 /// Returns the place of the last answer if it ends in white space and the provider refuses that:
@@ -47,8 +47,8 @@ impl<'a> Shaping<'a> {
         self.draft.pieces.push(Arc::new(message), Origin::Added);
     }
 
-    /// Returns the first user message behind the text of the system message, if the provider has no
-    /// place for system messages.
+    /// Returns the first user message with the text of the system message in front, if the provider
+    /// has no place for system messages.
     pub(super) fn with_head(&mut self, item: Item<'a>) -> Item<'a> {
         let Some(system) = self.head.take() else { return item };
         let head = Arc::new(self.as_user(&system));
@@ -75,7 +75,7 @@ impl<'a> Shaping<'a> {
         Ok(self.shortened(&item, copy))
     }
 
-    /// Adds a user message behind an answer that the provider would refuse as the last message.
+    /// Adds a user message after an answer that the provider would refuse as the last message.
     pub(super) fn put_closing(&mut self, hosted: &Hosted<'_>) -> Result<()> {
         let Some(answer) = self.answer.take() else { return Ok(()) };
         if self.last != Last::Answer

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::join::BETWEEN;
+use super::join::{self, BETWEEN};
 use crate::message::Message;
 use crate::prompt::{Gap, Item, Truncated};
 
@@ -16,8 +16,8 @@ impl Gaps {
         self.update(cuts, item, |gap| kept(gap, item.message(), copy));
     }
 
-    /// Updates the gap of a message that got another text behind its first `before` ones. Not for
-    /// answers.
+    /// Updates the gap of a message in which a text was inserted after its first `before` ones. Not
+    /// for answers.
     pub(super) fn shift(&mut self, cuts: &[Truncated], item: &Item<'_>, before: usize) {
         if item.message().as_ai().is_some() {
             return;
@@ -33,11 +33,15 @@ impl Gaps {
             return;
         }
         let mut walk = Walk { texts: joined.texts().collect(), passed: None };
-        for item in items {
-            let places: Vec<_> = item.message().texts().map(|text| walk.pass(text)).collect();
+        for (item, spoken) in items.iter().zip(join::spoken(items)) {
+            let places: Vec<_> = spoken.texts().map(|text| walk.pass(text)).collect();
             self.update(cuts, item, |gap| {
                 let (text, at) = (*places.get(gap.text)?)?;
-                Some(Gap { text, at: at + gap.at, ..gap })
+                // The name stands in front.
+                let [said, with_name] =
+                    [item.message(), &*spoken].map(|it| it.texts().nth(gap.text));
+                let name = with_name?.len() - said?.len();
+                Some(Gap { text, at: at + name + gap.at, ..gap })
             });
         }
     }
@@ -89,7 +93,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Returns the place of the next text; `None` if it is empty and so is not there.
+    /// Returns the place of the next text; `None` if it is empty, and so left out.
     fn pass(&mut self, text: &str) -> Option<(usize, usize)> {
         let (index, at) = match self.passed {
             None => (0, 0),

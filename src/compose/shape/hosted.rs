@@ -23,7 +23,7 @@ type Call<'a> = (usize, &'a str);
 pub(super) struct Hosted<'a> {
     /// Open calls that something else follows.
     gone: Vec<Call<'a>>,
-    /// The number of `gone` that have a user message behind them: no later result can answer those.
+    /// The number of `gone` that have a user message after them: no later result can answer those.
     closed: usize,
     /// Open calls that the provider may still continue.
     waiting: Vec<Call<'a>>,

@@ -96,7 +96,7 @@ fn is_nine(id: &str) -> bool {
     id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// Returns a short id that stands for a longer one.
+/// Returns a short id that replaces a longer one.
 fn short(id: &str, most: usize, tries: u64) -> String {
     let head: String = id.chars().take(most.saturating_sub(10)).collect();
     format!("{head}_{}", nine(id, tries))

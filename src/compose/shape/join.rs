@@ -1,7 +1,11 @@
 //! Joins neighbouring messages of one side into one.
 
+use std::borrow::Cow;
+
 use super::blank;
-use crate::message::{AiMessage, AiPart, Body, Content, Message, Part, TextPart, UserMessage};
+use crate::message::{
+    AiMessage, AiPart, Body, Content, DetailFields, Details, Message, Part, TextPart, UserMessage,
+};
 use crate::prompt::Item;
 use crate::provider::{Row, given_by, is_private, origin, outgoing};
 
@@ -11,12 +15,14 @@ pub(super) const BETWEEN: &str = "\n\n";
 /// Returns all of them as one message; `None` if there is nothing to join.
 ///
 /// The items are all the user's or all the model's. Texts become paragraphs of one text. If several
-/// providers gave the answers, only the private fields that this one takes back are kept.
+/// users speak, their names are in the text. If several providers gave the answers, only the
+/// private fields that this one takes back are kept.
 pub(super) fn joined(items: &[Item<'_>], row: &Row) -> Option<Message> {
     let [first, _, ..] = items else { return None };
     match first.message() {
-        Message::User(first) => {
-            let users = || items.iter().filter_map(|item| as_user(item.message()));
+        Message::User(_) => {
+            let all = spoken(items);
+            let users = || all.iter().filter_map(|message| message.as_user());
             let mut parts = Vec::new();
             for user in users() {
                 match &user.content {
@@ -29,12 +35,10 @@ pub(super) fn joined(items: &[Item<'_>], row: &Row) -> Option<Message> {
                 Some(text) => Content::Text(text),
                 None => Content::Parts(parts.into_boxed_slice()),
             };
-            // The name and other fields are kept if all messages have the same.
-            let details =
-                users().all(|user| user.details == first.details).then(|| first.details.clone());
-            Some(Message::User(UserMessage { content, details: details.flatten() }))
+            let details = common(users().map(|user| &user.details));
+            Some(Message::User(UserMessage { content, details }))
         }
-        Message::Ai(first) => {
+        Message::Ai(_) => {
             let answers = || items.iter().filter_map(|item| item.message().as_ai());
             let mut origins = answers().filter(|ai| is_private(ai)).map(origin);
             let of = origins.next().flatten();
@@ -55,14 +59,43 @@ pub(super) fn joined(items: &[Item<'_>], row: &Row) -> Option<Message> {
                     None => {}
                 }
             }
-            let details =
-                answers().all(|ai| ai.details == first.details).then(|| first.details.clone());
-            let joined = AiMessage { body: Body::normal(parts), details: details.flatten() };
+            let details = common(answers().map(|ai| &ai.details));
+            let joined = AiMessage { body: Body::normal(parts), details };
             let of = if of_several { Some(row.name()) } else { of };
             Some(if let Some(of) = of { given_by(joined, of) } else { joined }.into())
         }
         _ => None,
     }
+}
+
+/// Returns the messages, with the name of each user in front of the text if not all have the same.
+pub(super) fn spoken<'a>(items: &'a [Item<'_>]) -> Vec<Cow<'a, Message>> {
+    let messages = || items.iter().map(Item::message);
+    let name = |message: &'a Message| message.as_user().and_then(UserMessage::speaker);
+    let first = items.first().and_then(|item| name(item.message()));
+    let is_one = messages().all(|message| name(message) == first);
+    let in_text = |message: &Message| message.as_user().filter(|_| !is_one)?.with_name_in_text();
+    let with_name = |message| match in_text(message) {
+        Some((named, _)) => Cow::Owned(named.into()),
+        None => Cow::Borrowed(message),
+    };
+    messages().map(with_name).collect()
+}
+
+/// Returns the fields that the joined message keeps: all if the messages have the same, or else the
+/// name if they have the same.
+fn common<'a>(mut all: impl Iterator<Item = &'a Details>) -> Details {
+    let first = all.next()?.as_deref()?;
+    let (mut is_same, mut is_named) = (true, true);
+    for other in all.map(Option::as_deref) {
+        is_same &= other == Some(first);
+        is_named &= other.and_then(|it| it.name.as_ref()) == first.name.as_ref();
+    }
+    if is_same {
+        return Some(Box::new(first.clone()));
+    }
+    let name = first.name.clone().filter(|_| is_named);
+    DetailFields { name, ..DetailFields::default() }.boxed()
 }
 
 fn append<P>(
@@ -80,10 +113,6 @@ fn append<P>(
         _ => parts.push(next),
     }
     parts.extend(more);
-}
-
-fn as_user(message: &Message) -> Option<&UserMessage> {
-    if let Message::User(user) = message { Some(user) } else { None }
 }
 
 /// Returns the text of a part that has no other fields.

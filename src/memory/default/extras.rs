@@ -16,25 +16,19 @@ pub(super) struct Extras {
     pub(super) incarnation: Incarnation,
     /// The time of the last append, in milliseconds since 1970.
     pub(super) active: u64,
-    /// The slots and ids; most conversations have none.
-    more: Option<Box<More>>,
-}
-
-#[derive(Default)]
-struct More {
-    slots: BTreeMap<Arc<str>, Slot>,
+    pub(super) slots: BTreeMap<Arc<str>, Slot>,
     /// The appends that are recognised by their ids, the newest last.
     known: VecDeque<(String, Appended)>,
 }
 
 impl Extras {
     pub(super) fn new(incarnation: Incarnation) -> Self {
-        Self { incarnation, active: 0, more: None }
+        Self { incarnation, active: 0, slots: BTreeMap::new(), known: VecDeque::new() }
     }
 
     /// Returns the outcome of the append with this id, if there was one.
     pub(super) fn known(&self, id: &str) -> Option<Appended> {
-        let (_, known) = self.more.as_ref()?.known.iter().find(|(known, _)| known == id)?;
+        let (_, known) = self.known.iter().find(|(known, _)| known == id)?;
         Some(Appended { repeated: true, ..known.clone() })
     }
 
@@ -42,9 +36,7 @@ impl Extras {
     pub(super) fn check(&self, append: &Append, positions: &Range<u64>) -> Result<()> {
         append.check_standing("", Some(self.incarnation), positions)?;
         append.slots.iter().try_for_each(|change| {
-            let slots = self.more.as_ref().map(|more| &more.slots);
-            let found = slots.and_then(|slots| slots.get(change.name.as_str()));
-            change.holds(found.map(Slot::version))
+            change.holds(self.slots.get(change.name.as_str()).map(Slot::version))
         })
     }
 
@@ -56,50 +48,29 @@ impl Extras {
             return appended;
         }
         self.active = append.active.map_or_else(|| self.active.max(now), millis);
-        if append.slots.is_empty() && append.id.is_none() {
-            return appended;
-        }
-        let more = self.more.get_or_insert_default();
-        let version = SlotVersion::random();
+        appended.version = append.writes_slots().then(SlotVersion::random);
         for change in &append.slots {
-            if let Some(content) = &change.content {
+            if let Some((content, version)) = change.content.as_ref().zip(appended.version) {
                 let name: Arc<str> = change.name.as_str().into();
-                let slot = Slot::shared(Arc::clone(&name), version, content.as_slice().into());
-                more.slots.insert(name, slot);
-                appended.version = Some(version);
+                let slot = Slot::new(Arc::clone(&name), version, content);
+                self.slots.insert(name, slot);
             } else {
-                more.slots.remove(change.name.as_str());
+                self.slots.remove(change.name.as_str());
             }
         }
         if let Some(id) = append.id.clone() {
-            if more.known.len() >= IDS {
-                more.known.pop_front();
+            if self.known.len() >= IDS {
+                self.known.pop_front();
             }
-            more.known.push_back((id, appended.clone()));
+            self.known.push_back((id, appended.clone()));
         }
         appended
-    }
-
-    pub(super) fn slots(&self) -> impl Iterator<Item = &Slot> {
-        self.more.iter().flat_map(|more| more.slots.values())
-    }
-
-    /// Returns the slots of these names, each once.
-    pub(super) fn named(&self, names: &[String]) -> Vec<Slot> {
-        let Some(more) = &self.more else { return Vec::new() };
-        let wanted = |(i, name): (usize, &String)| {
-            let again = names[..i].contains(name);
-            more.slots.get(name.as_str()).filter(|_| !again).cloned()
-        };
-        names.iter().enumerate().filter_map(wanted).collect()
     }
 
     /// Forgets the slots, and begins another incarnation; ids are still recognised.
     pub(super) fn clear(&mut self) {
         self.incarnation = Incarnation::random();
-        if let Some(more) = &mut self.more {
-            more.slots.clear();
-        }
+        self.slots.clear();
     }
 }
 

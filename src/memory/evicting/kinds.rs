@@ -72,7 +72,8 @@ macro_rules! evicting {
                 batch: &mut Vec<Message>,
                 expected: Option<u64>,
             ) -> Result<Range<u64>> {
-                self.inner.append(batch, expected)
+                let mut lent = LentBatch::new(batch, expected);
+                Ok(self.append_with(&mut lent.append)?.positions)
             }
 
             fn read(&self, before: Option<u64>, n: usize) -> Result<Snapshot> {

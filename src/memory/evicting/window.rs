@@ -1,7 +1,7 @@
 //! The window of an evicting memory: the weights of its records, and where its groups begin.
 //! Arithmetic only: no lock, no I/O.
 //!
-//! A group is an answer with tool calls and the results directly behind it, or any other message
+//! A group is an answer with tool calls and the results directly after it, or any other message
 //! alone. The application's own records, which are never sent to a model, weigh nothing, separate
 //! nothing, and belong to the group before them. Windows begin with a group.
 
@@ -30,7 +30,7 @@ pub(super) struct Window {
     pub(super) handed_over: u64,
     /// The incarnation that was read, if the memory has them.
     incarnation: Option<Incarnation>,
-    /// True once the conversation was read, so that another one in its place is noticed.
+    /// True once the conversation was read, so that another one under its id is noticed.
     was_seen: bool,
     /// The number of times that the conversation was found deleted and begun again.
     pub(super) beginnings: u64,
@@ -57,7 +57,7 @@ enum GroupRole {
 struct Held {
     weighed: Weighed,
     begins: bool,
-    /// True if a result directly behind it belongs to the same group.
+    /// True if a result directly after it belongs to the same group.
     open: bool,
 }
 

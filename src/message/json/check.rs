@@ -1,9 +1,9 @@
 //! The check for messages that could not be written as JSON, or not be read again.
 //!
-//! JSON has one name for each field, and keeps the fields that it does not know beside those that
-//! it does. So a field of the one kind must not have a name of the other. No reader of JSON makes
-//! one that does, but damaged bytes of a compact format can say anything, and one such part would
-//! make every prompt that holds it unwritable.
+//! JSON has one name for each field, and keeps unknown fields next to the known ones. So an unknown
+//! field must not have the name of a known one. No JSON reader makes such a part, but damaged bytes
+//! of a compact format can say anything, and one such part would make every prompt that holds it
+//! unwritable.
 
 use crate::message::ai::Body;
 use crate::message::attributes::{Attributes, bounded};
@@ -73,7 +73,7 @@ pub(super) fn role(message: &CustomMessage) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the names that are taken beside the attributes of a custom message.
+/// Returns the names that are taken in a custom message, apart from the attributes.
 pub(super) fn beside(role: &str, attributes: &Attributes) -> &'static [&'static str] {
     if role != "custom" && attributes.is_empty() {
         &[] // a role that nobody knows may use the name for something else
@@ -94,8 +94,8 @@ pub(super) fn free(extra: &Attributes, tag: Option<&str>, taken: &[&str]) -> Res
     }
 }
 
-/// The parts of an answer in three runs: reasoning before everything else, calls behind it, and
-/// what is between.
+/// The parts of an answer in three runs: reasoning before everything else, calls after everything
+/// else, and the rest.
 pub(super) struct Order<'a> {
     pub(super) reasoning: &'a [AiPart],
     pub(super) between: &'a [AiPart],
@@ -118,7 +118,7 @@ impl<'a> Order<'a> {
         self.between.iter().all(|part| matches!(part, AiPart::Content(_)))
     }
 
-    /// Returns whether some part has a `type` of its own, and so can only stand where no other is
+    /// Returns whether some part has a `type` of its own, so that it can only be where none is
     /// needed.
     pub(super) fn has_types(&self) -> bool {
         self.reasoning.iter().chain(self.calls).any(|part| untyped(part).is_err())

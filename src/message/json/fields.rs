@@ -24,7 +24,7 @@ enum Step {
 }
 
 /// The longest path that an error names; beyond it the path is cut. The formats have no more steps,
-/// and each one makes a copy dearer.
+/// and each step makes a copy more expensive.
 const LONGEST_PATH: usize = 9;
 
 impl At {
@@ -33,8 +33,8 @@ impl At {
         Self { operation, path: [Step::Index(0); LONGEST_PATH], steps: 0 }
     }
 
-    /// Goes on to a field of this name. Only names that this crate knows come here: a name of the
-    /// document is somebody's text, which no error quotes.
+    /// Descends to a field of this name. Only names that this crate knows are passed: a name from
+    /// the document is someone's text, which no error quotes.
     pub(crate) fn key(self, key: &'static str) -> Self {
         self.step(Step::Key(key))
     }
@@ -51,22 +51,22 @@ impl At {
         self
     }
 
-    /// Returns the error that what is here can't be read.
+    /// Returns the error for a value that can't be read.
     pub(crate) fn error(&self, what: impl fmt::Display) -> Error {
         self.of_kind(ErrorKind::Codec, what)
     }
 
-    /// Returns the error that what is here can't be expressed.
+    /// Returns the error for a value that can't be expressed.
     pub(crate) fn unsupported(&self, what: impl fmt::Display) -> Error {
         self.of_kind(ErrorKind::Unsupported, what)
     }
 
-    /// Returns the error that what is here is not whole.
+    /// Returns the error for a value that is incomplete.
     pub(crate) fn unfinished(&self, what: impl fmt::Display) -> Error {
         self.of_kind(ErrorKind::Unfinished, what)
     }
 
-    /// Returns an error of this kind about what is here.
+    /// Returns an error of this kind about the value here.
     pub(crate) fn of_kind(&self, kind: ErrorKind, what: impl fmt::Display) -> Error {
         let text = match self.steps {
             0 => what.to_string(),
@@ -89,7 +89,7 @@ impl fmt::Display for At {
     }
 }
 
-/// The fields of an object, taken one by one; what is left was not known.
+/// The fields of an object, taken one by one; the rest are unknown.
 ///
 /// A field that is `null` counts as absent, as every provider reads it.
 #[derive(Debug)]
@@ -160,7 +160,7 @@ impl Fields {
         Ok(self.object(key)?.map(|object| Value::Object(object.whole()).to_string()))
     }
 
-    /// Returns true if a field says so; false if it is absent.
+    /// Returns true if the field is true; false if it is absent.
     pub(crate) fn flag(&mut self, key: &'static str) -> Result<bool> {
         match self.take(key) {
             None => Ok(false),
@@ -207,7 +207,7 @@ impl Fields {
         text_or_list(self.required(key)?, self.at.key(key), part).map(Content::from)
     }
 
-    /// The text or the list in a field; an empty list where it is absent.
+    /// The text or the list in a field; an empty list if it is absent.
     pub(crate) fn text_or_list<T>(
         &mut self,
         key: &'static str,

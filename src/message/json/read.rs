@@ -18,30 +18,37 @@ use crate::message::{
     Reasoning, Source, SystemMessage, TextPart, ToolCall, ToolMessage, UserMessage,
 };
 
-/// Reads anything that is written as an object.
-pub(super) fn object<'de, T: FromFields, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
-    Strict(|value| T::read(Fields::of(value, At::top(T::NAME))?)).deserialize(from)
+/// Reads anything from a human-readable format.
+pub(in crate::message) fn from_human<'de, T, D>(from: D) -> Result<T, D::Error>
+where
+    T: FromValue,
+    D: Deserializer<'de>,
+{
+    Strict(|value| T::read(value, At::top(T::NAME))).deserialize(from)
 }
 
-/// Reads a content that stands alone.
-pub(super) fn content<'de, D: Deserializer<'de>>(from: D) -> Result<Content, D::Error> {
-    let read = |value| text_or_list(value, At::top("content"), element).map(Content::from);
-    Strict(read).deserialize(from)
-}
-
-pub(super) trait FromFields: Sized {
+pub(in crate::message) trait FromValue: Sized {
     /// The name of it in errors.
     const NAME: &'static str;
 
-    fn read(fields: Fields) -> Result<Self>;
+    fn read(value: Value, at: At) -> Result<Self>;
+}
+
+impl FromValue for Content {
+    const NAME: &'static str = "content";
+
+    fn read(value: Value, at: At) -> Result<Self> {
+        text_or_list(value, at, Part::read).map(Self::from)
+    }
 }
 
 macro_rules! from_fields {
     ($($type:ty, $name:literal: |$fields:ident| $read:expr;)*) => {$(
-        impl FromFields for $type {
+        impl FromValue for $type {
             const NAME: &'static str = $name;
 
-            fn read($fields: Fields) -> Result<Self> {
+            fn read(value: Value, at: At) -> Result<Self> {
+                let $fields = Fields::of(value, at)?;
                 $read
             }
         }
@@ -89,10 +96,6 @@ one_kind!(
 
 // ---- parts --------------------------------------------------------------------------------------
 
-fn element<T: FromFields>(value: Value, at: At) -> Result<T> {
-    T::read(Fields::of(value, at)?)
-}
-
 /// Returns the fields that are not known.
 fn extra(fields: Fields) -> Result<Attributes> {
     let at = fields.at;
@@ -127,7 +130,7 @@ fn media(mut fields: Fields) -> Result<Media> {
 }
 
 fn reference(value: Value, at: At) -> Result<Source> {
-    // The words of serde would quote what is wrong.
+    // serde's error would quote the wrong value.
     let read = MediaReference::deserialize(value).map(Source::Reference);
     read.map_err(|_| at.key("reference").error("`sha256` and `size` belong here, and `picture`"))
 }
@@ -175,7 +178,7 @@ fn message(mut fields: Fields) -> Result<Message> {
             SystemMessage { text, details: named(fields)? }.into()
         }
         "user" => {
-            let content = fields.content("content", element)?;
+            let content = fields.content("content", Part::read)?;
             UserMessage { content, details: named(fields)? }.into()
         }
         "assistant" | "ai" => {
@@ -183,7 +186,7 @@ fn message(mut fields: Fields) -> Result<Message> {
             AiMessage { body, details: named(fields)? }.into()
         }
         "tool" => {
-            let content = fields.content("content", element)?;
+            let content = fields.content("content", Part::read)?;
             let answer = Answer {
                 call_id: fields.required_text("tool_call_id")?,
                 tool_name: fields.text("name")?.unwrap_or_default(),
@@ -205,20 +208,20 @@ fn message(mut fields: Fields) -> Result<Message> {
     })
 }
 
-/// Returns an answer, from whichever of its three fields are there.
+/// Returns an answer from whichever of its three fields are present.
 fn body(fields: &mut Fields) -> Result<Body> {
     if ["reasoning", "content", "tool_calls"].iter().all(|name| fields.get(name).is_none()) {
         return Err(fields.at.key("content").error("missing"));
     }
-    let mut parts = match fields.text_or_list("reasoning", element::<Reasoning>)? {
+    let mut parts = match fields.text_or_list("reasoning", Reasoning::read)? {
         TextOrList::Text(text) => vec![Reasoning::new(text).into()],
         TextOrList::List(list) => list.into_iter().map(AiPart::from).collect(),
     };
-    match fields.text_or_list("content", element::<AiPart>)? {
+    match fields.text_or_list("content", AiPart::read)? {
         TextOrList::Text(text) => parts.push(Part::text(text).into()),
         TextOrList::List(list) => parts.extend(list),
     }
-    parts.extend(fields.each("tool_calls", element::<ToolCall>)?.into_iter().map(AiPart::from));
+    parts.extend(fields.each("tool_calls", ToolCall::read)?.into_iter().map(AiPart::from));
     Ok(Body::normal(parts))
 }
 

@@ -1,4 +1,4 @@
-//! Errors for a value of the wrong kind: they name the kind, and never say what the value says.
+//! Errors for a value of the wrong kind: they name the kind, and never quote the value.
 //!
 //! serde's own errors quote the value, `invalid type: string "my password"`, in full. Errors are
 //! logged and sent to places where no conversation belongs.

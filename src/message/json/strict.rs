@@ -1,5 +1,5 @@
-//! Reads a [`Value`] from any human-readable format, and refuses an object in which a name stands
-//! twice: what a reader makes of that differs from reader to reader.
+//! Reads a [`Value`] from any human-readable format, and refuses an object in which a name occurs
+//! twice, since readers differ in what they make of that.
 
 use std::fmt;
 

@@ -19,7 +19,7 @@ struct Side<'a> {
     /// The origin of that message, or of the next one if the composer added it.
     origin: Option<Origin>,
     /// The positions of its records: several if it was joined. For a summary or a notice, that of
-    /// the first record behind it.
+    /// the first record after it.
     records: Vec<u64>,
     /// The first of these that the other prompt does not send in this place and form.
     record: Option<u64>,
@@ -77,7 +77,7 @@ impl<'a> Difference<'a> {
         Some(Break::LateResult(newest.unwrap_or(here.position)))
     }
 
-    /// Returns whether this record is sent now at or behind the break, or joined to another.
+    /// Returns whether this record is sent now at or after the break, or joined to another.
     fn sends_here(&self, position: u64) -> bool {
         let mut behind = self.now.prompt.with_origins().skip(self.at);
         behind.any(|(origin, _)| origin.position() == Some(position))
@@ -99,7 +99,7 @@ impl<'a> Difference<'a> {
     }
 
     /// Returns a changed summary, notice or system message. Some providers get these joined with
-    /// the question behind them.
+    /// the question after them.
     fn put_before(&self) -> Option<Break> {
         let is = |origin| self.now.origin == Some(origin) || self.then.origin == Some(origin);
         let [now, then] = [&self.now, &self.then].map(|it| it.prompt.report());
@@ -161,7 +161,7 @@ impl<'a> Difference<'a> {
         };
         let has_moved = window_start(self.now.prompt) != window_start(self.then.prompt);
         let comes = || of(&self.now, &self.then).filter(|_| !has_moved);
-        // A notice was before a blank question, and is behind the pins without it.
+        // A notice was before a blank question, and is after the pins without it.
         let blank = || {
             let mut questions = self.then.prompt.report().question.iter().copied();
             let gone =

@@ -3,7 +3,7 @@
 /// The beginning of a `$ref` in drafts before 2019.
 pub(super) const OLD: &str = "#/definitions/";
 
-/// The keywords that Gemini's reference lists, besides those that hold schemas.
+/// The keywords that Gemini's reference lists, except those that hold schemas.
 pub(super) const LISTED: [&str; 14] = [
     "$anchor",
     "$id",

@@ -176,8 +176,7 @@ impl Conversation<'_> {
         }
     }
 
-    /// Returns the error of a look: what it was to show stays unknown where an attempt may have
-    /// been made.
+    /// Returns the error of a look: if an attempt may have been made, its outcome stays unknown.
     fn in_doubt_if(&self, is_in_doubt: bool, error: Error) -> Error {
         if is_in_doubt { overtaken(self.operation).with_source(error) } else { error }
     }

@@ -130,7 +130,7 @@ impl<'a> HeadChange<'a> {
     /// Makes the change, unless another one came first.
     ///
     /// If the answer is lost, the change is sent again. That is safe, since the version that it
-    /// replaces is gone for ever once it is made: either the retry finds that it was made, or makes
+    /// replaces is gone forever once it is made: the retry either finds that it was made, or makes
     /// it.
     pub(super) async fn make(&self) -> Result<Swap> {
         let Conversation { client, operation, key } = self.of;

@@ -25,9 +25,9 @@ impl Conversation<'_> {
             if before.is_some() && to <= head.start {
                 return Ok(0);
             }
-            // A bucket is kept if some of its messages stay, or if it may still be filled. Buckets
-            // left by an earlier eviction are removed first, and the next head says so.
-            let first = head.start.min(head.sealed) / BUCKET;
+            // A bucket is kept if some of its messages stay. Buckets left by an earlier eviction
+            // are removed first, and the next head says so.
+            let first = head.start / BUCKET;
             self.drop_buckets(head.log, head.swept..first).await?;
             let mut next = Head { start: to, swept: first, ..head.clone() };
             if before.is_none() {
@@ -54,13 +54,14 @@ impl Conversation<'_> {
         }
     }
 
-    /// Removes forgotten messages from the buckets.
+    /// Removes forgotten messages from the buckets, and their copies if a writer is just moving
+    /// them. What it copies later stays removed, since that has the lowest timestamp.
     async fn sweep(&self, head: &Head) -> Result<()> {
-        let forgotten = head.start.min(head.sealed);
-        let whole = head.swept..forgotten / BUCKET;
-        self.drop_buckets(head.log, whole).await?;
-        if forgotten % BUCKET > 0 && forgotten > head.swept * BUCKET {
-            self.drop_rows(head.log, forgotten).await?;
+        let bucket = head.start / BUCKET;
+        self.drop_buckets(head.log, head.swept..bucket).await?;
+        // A bucket is filled when there are as many messages behind it.
+        if head.start % BUCKET > 0 && head.end >= (bucket + 2) * BUCKET {
+            self.drop_rows(head.log, head.start).await?;
         }
         Ok(())
     }

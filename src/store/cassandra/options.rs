@@ -47,50 +47,51 @@ pub struct CassandraOptions {
 setters! {
     CassandraOptions:
 
-    /// Sets how new messages are written; [`Codec::Json`] unless set. Messages in every codec are
-    /// read.
+    /// Sets how new messages are written; the default is [`Codec::Json`]. Messages in every codec
+    /// are read.
     pub fn codec(codec: Codec) => codec = codec;
 
-    /// Sets the keyspace: at most 48 letters, digits and `_`; `memory_prompt` unless set.
+    /// Sets the keyspace: at most 48 letters, digits and `_`; the default is `memory_prompt`.
     pub fn keyspace(keyspace: impl Into<String>) => keyspace = keyspace.into();
 
     /// Sets the replication of a keyspace that the store creates, in CQL, for example
     /// `{'class': 'NetworkTopologyStrategy', 'europe': 3}`.
     ///
-    /// Unless set, each data centre has as many replicas as the smallest one has nodes, and at most
+    /// By default, each data centre has as many replicas as the smallest one has nodes, and at most
     /// three.
     pub fn replication(replication: impl Into<String>) => replication = Some(replication.into());
 
-    /// Sets how many replicas must answer a request; [`Consistency::Quorum`] unless set.
+    /// Sets how many replicas must answer a request; the default is [`Consistency::Quorum`].
     ///
     /// With anything weaker, a client may not read at once what another one has appended, and
     /// acknowledged data can be lost with a machine. If all users of a conversation are in one data
     /// centre, [`Consistency::LocalQuorum`] is as good and does not wait for the others.
     pub fn consistency(consistency: Consistency) => consistency = consistency;
 
-    /// Sets which replicas agree on the order of appends; [`SerialConsistency::Serial`] unless set.
+    /// Sets which replicas agree on the order of appends; the default is
+    /// [`SerialConsistency::Serial`].
     ///
     /// [`SerialConsistency::LocalSerial`] is right if all users of a conversation are in one data
     /// centre. Otherwise it loses messages.
     pub fn serial_consistency(consistency: SerialConsistency) => serial_consistency = consistency;
 
-    /// Sets how long to wait for an answer; 10 seconds unless set.
+    /// Sets how long to wait for an answer; the default is 10 seconds.
     ///
     /// A change without an answer is sent again for some three times as long before it is
     /// [`Unacknowledged`](crate::ErrorKind::Unacknowledged). A change that loses against others is
     /// retried for twice as long, with pauses; then it is an error, and was not made.
     pub fn timeout(timeout: Duration) => timeout = timeout;
 
-    /// Sets how long to wait for the first connection; 10 seconds unless set.
+    /// Sets how long to wait for the first connection; the default is 10 seconds.
     pub fn connect_timeout(timeout: Duration) => connect_timeout = timeout;
 
-    /// Sets the most bytes of messages and slots in one append; 8 MiB unless set. A larger append
-    /// is an error before anything is done.
+    /// Sets the most bytes of messages and slots in one append; the default is 8 MiB. A larger
+    /// append is an error before anything is done.
     ///
     /// An append is one request and one mutation on the replicas, and with ids and keys takes up to
     /// twice as much there. So for more than 8 MiB, raise the server's limits:
     /// `native_transport_max_frame_size` and `max_mutation_size` to twice this (the latter is half
-    /// of `commitlog_segment_size` unless set, so a segment of four times this is enough).
+    /// of `commitlog_segment_size` by default, so a segment of four times this is enough).
     pub fn largest_batch(bytes: usize) => largest_batch = bytes;
 }
 

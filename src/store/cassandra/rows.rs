@@ -170,8 +170,7 @@ impl Pick {
     }
 
     pub(super) fn slot(self) -> Option<Slot> {
-        let content = self.payload.unwrap_or_default();
-        Some(Slot::shared(self.name?.into(), slot_version(self.stamp?), content.into()))
+        Some(Slot::new(self.name?, slot_version(self.stamp?), self.payload.unwrap_or_default()))
     }
 }
 

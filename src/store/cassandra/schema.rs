@@ -10,8 +10,8 @@ use super::options::CassandraOptions;
 use super::statements::in_keyspace;
 use crate::error::{Error, ErrorKind, Result};
 
-/// The tables. `{}` is the keyspace, in quotes. The table with the version is the first, so that it
-/// is there to be asked as soon as any is.
+/// The tables. `{}` is the keyspace, in quotes. The table with the version comes first, so that it
+/// can be read as soon as any table exists.
 const TABLES: [&str; 3] = [
     "CREATE TABLE IF NOT EXISTS {}.layout (name text PRIMARY KEY, version int)",
     r#"CREATE TABLE IF NOT EXISTS {}.conversation (

@@ -1,4 +1,4 @@
-//! The statements that the server is sent.
+//! The statements that are sent to the server.
 
 use scylla::client::session::Session;
 use scylla::statement::prepared::PreparedStatement;

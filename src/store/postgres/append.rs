@@ -33,7 +33,7 @@ const IDS: usize = 64;
 /// The most bytes of one message to the server, with some room for the rest of it.
 const MOST_BYTES: usize = 0x3fff_ffff - 0x1_0000;
 
-/// The bytes that accompany those of media: their hash and their place, each with its length.
+/// The bytes that are sent with those of media: their hash and their place, each with its length.
 const BESIDE_BYTES: usize = 32 + 8 + 2 * 4;
 
 /// The largest slot. Slots should be far smaller than this.
@@ -80,7 +80,7 @@ pub(super) async fn append(
 fn check_size(payloads: &Payloads, append: &Append) -> Result<()> {
     let bytes: usize = payloads.sizes(&append.slots).sum();
     let beside = payloads.beside.len() * BESIDE_BYTES;
-    // A message comes with two lengths and a time, a slot with its name, which stands there twice.
+    // A message comes with two lengths and a time, a slot with its name, which is sent twice.
     let names: usize = append.slots.iter().map(|slot| 2 * slot.name.len() + 24).sum();
     if bytes + 16 * payloads.sizes(&append.slots).count() + names + beside > MOST_BYTES {
         let text = format!("postgres: a batch holds 1 GB at most, and this one {bytes} bytes");
@@ -120,7 +120,7 @@ async fn try_append(
     let seen = since.and_then(|since| since.incarnation).map(|it| it.to_bits().cast_signed());
     let hashes: Vec<&[u8]> = payloads.beside.keys().map(|it| &it.0[..]).collect();
     let (places, bytes): (Vec<i64>, Vec<&[u8]>) =
-        payloads.beside.values().map(|it| (signed(it.place), &it.bytes[..])).unzip();
+        payloads.beside.values().map(|(place, bytes)| (signed(*place), &bytes[..])).unzip();
     let parameters: [Parameter<'_>; 19] = [
         (&id.as_str().as_bytes(), Type::BYTEA),
         (&now, Type::INT8),
@@ -142,8 +142,6 @@ async fn try_append(
         (&places, Type::INT8_ARRAY),
         (&bytes, Type::BYTEA_ARRAY),
     ];
-    let keeps = !hashes.is_empty();
-    let parameters = if keeps { &parameters[..] } else { &parameters[..WITHOUT_MEDIA] };
     let tables = &connections.tables;
     let lock = locked.then(|| {
         let (conversation, key) = (&tables.conversation, key_of(id));
@@ -151,7 +149,7 @@ async fn try_append(
     });
     // If the conversation is expected to exist, it must not be created.
     let begins = append.creates() && append.check_on_nothing().is_ok();
-    let query = Query::often(statement(tables, begins, keeps), parameters);
+    let query = Query::often(statement(tables, begins), &parameters);
     let rows = connections.ask("append", &LockedQuery { lock, query }).await?;
     let Some(row) = rows.first() else { return Ok(None) };
     let end = unsigned(value(row, 0)?);
@@ -179,20 +177,17 @@ const VERSION: &str = "$14";
 /// The slots with expectations: their names and versions.
 const CHECKED: &str = "$15";
 const VERSIONS: &str = "$16";
-/// The media that are kept beside: their hashes, the places of their messages, and their bytes.
+/// The media beside records: their hashes, the places of their messages, and their bytes.
 const HASHES: &str = "$17";
 const PLACES: &str = "$18";
 const BYTES: &str = "$19";
 
-const WITHOUT_MEDIA: usize = 16;
-
 /// Returns the statement. It answers with the new end of the conversation, or with nothing. With
-/// `begins`, it creates the conversation if there is none; otherwise it then does nothing. Without
-/// media, their part is left out, since it would cost every append something.
-fn statement(tables: &Tables, begins: bool, keeps: bool) -> String {
-    let Tables { message, slot, append, .. } = tables;
+/// `begins`, it creates the conversation if there is none; otherwise it then does nothing. The
+/// bytes of media that are already there are not written again.
+fn statement(tables: &Tables, begins: bool) -> String {
+    let Tables { message, slot, append, media, .. } = tables;
     let (key, extended) = (key(CONVERSATION), extend(tables, begins));
-    let kept = if keeps { keep(tables) } else { String::new() };
     format!(
         r#"WITH extended AS ({extended} RETURNING key, "end", ids), system AS (
             INSERT INTO {message} AS m (conversation, position, at, payload)
@@ -221,22 +216,13 @@ fn statement(tables: &Tables, begins: bool, keeps: bool) -> String {
         ), forgotten AS (
             DELETE FROM {append} AS a USING extended
             WHERE {ID} IS NOT NULL AND a.conversation = {key} AND a.number <= extended.ids - {IDS}
-        ){kept}
-        SELECT "end" FROM extended"#
-    )
-}
-
-/// Returns the part of the statement that keeps media; the bytes of those that are there already
-/// are not written again.
-fn keep(tables: &Tables) -> String {
-    let media = &tables.media;
-    format!(
-        r#", kept AS (
+        ), kept AS (
             INSERT INTO {media} AS m (conversation, hash, last, bytes)
             SELECT key, hash, "end" - cardinality({PAYLOADS}) + place, bytes
             FROM extended, unnest({HASHES}, {PLACES}, {BYTES}) AS beside (hash, place, bytes)
             ON CONFLICT (conversation, hash) DO UPDATE SET last = greatest(m.last, excluded.last)
-        )"#
+        )
+        SELECT "end" FROM extended"#
     )
 }
 
@@ -359,8 +345,8 @@ fn state(tables: &Tables) -> String {
 
 /// Returns the same statement, which also finds the append's id.
 ///
-/// It writes without changing anything, and so waits for the same as the first append: if that
-/// waited for a standby, and was abandoned, it is on the primary alone until then.
+/// It writes without changing anything, so it waits for the same as the first append. If that
+/// waited for a standby and was abandoned, it is only on the primary until then.
 fn state_of_id(tables: &Tables) -> String {
     let (state, append, key) = (state(tables), &tables.append, key("$1"));
     format!(

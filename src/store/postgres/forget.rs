@@ -20,21 +20,14 @@ use crate::store::common::signed;
 const AT_ONCE: usize = 64;
 
 pub(super) async fn evict(connections: &Connections, id: &MemoryId, before: u64) -> Result<u64> {
-    let tables = &connections.tables;
-    let Tables { conversation, message, .. } = tables;
-    let (key, before) = (key_of(id), signed(before));
+    let (tables, key, before) = (&connections.tables, key_of(id), signed(before));
+    let conversation = &tables.conversation;
     let evict = Transaction {
         first: format!(
             r#"UPDATE {conversation} SET start = least({before}, "end")
             WHERE key = {key} AND start < least({before}, "end")"#
         ),
-        then: vec![
-            forget_media(tables, &key),
-            format!(
-                "DELETE FROM {message} WHERE conversation = {key} AND position >= 0
-                AND position < (SELECT start FROM {conversation} WHERE key = {key})"
-            ),
-        ],
+        then: forget(tables, &key, 0).into(),
     };
     let counts = connections.ask("evict", &evict).await?;
     Ok(counts.last().copied().unwrap_or(0))
@@ -43,32 +36,29 @@ pub(super) async fn evict(connections: &Connections, id: &MemoryId, before: u64)
 /// Removes all messages and slots, and starts a new incarnation.
 pub(super) async fn clear(connections: &Connections, id: &MemoryId) -> Result<()> {
     let tables = &connections.tables;
-    let Tables { conversation, message, slot, .. } = tables;
+    let Tables { conversation, slot, .. } = tables;
     let (key, incarnation) = (key_of(id), Incarnation::random().to_bits().cast_signed());
+    let slots = format!("DELETE FROM {slot} WHERE conversation = {key}");
     let clear = Transaction {
         first: format!(
             r#"UPDATE {conversation}
             SET start = "end", slots = slots + 1, incarnation = {incarnation} WHERE key = {key}"#
         ),
-        then: vec![
-            format!(
-                "DELETE FROM {message} WHERE conversation = {key}
-                AND position < (SELECT start FROM {conversation} WHERE key = {key})"
-            ),
-            format!("DELETE FROM {slot} WHERE conversation = {key}"),
-            forget_media(tables, &key),
-        ],
+        then: forget(tables, &key, -1).into_iter().chain([slots]).collect(),
     };
     connections.ask("clear", &clear).await.map(drop)
 }
 
-/// Returns the statement that deletes media without references.
-fn forget_media(tables: &Tables, key: &str) -> String {
-    let Tables { conversation, media, .. } = tables;
-    format!(
-        "DELETE FROM {media} WHERE conversation = {key}
-        AND last < (SELECT start FROM {conversation} WHERE key = {key})"
-    )
+/// Returns the statements that delete what is before the new beginning of the conversation: media,
+/// and messages from this position on, where -1 is the system message.
+fn forget(tables: &Tables, key: &str, from: i64) -> [String; 2] {
+    let Tables { conversation, message, media, .. } = tables;
+    let start = format!("(SELECT start FROM {conversation} WHERE key = {key})");
+    let older = format!("conversation = {key} AND position >= {from} AND position < {start}");
+    [
+        format!("DELETE FROM {media} WHERE conversation = {key} AND last < {start}"),
+        format!("DELETE FROM {message} WHERE {older}"),
+    ]
 }
 
 pub(super) async fn delete_one(connections: &Connections, id: &MemoryId) -> Result<bool> {

@@ -12,7 +12,7 @@ use super::schema::{Tables, key};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryId;
 use crate::record::{Incarnation, Slot, millis, time_of};
-use crate::store::common::{signed, slot_version, unsigned};
+use crate::store::common::{behind, signed, slot_version, unsigned};
 use crate::store::{Info, exists};
 
 /// How many bytes of an id the index contains.
@@ -31,7 +31,7 @@ pub(super) async fn ids(
         "SELECT id FROM {conversation}
         WHERE ($1 IS NULL OR (substr(id, 1, {INDEXED}), key) > (substr($1, 1, {INDEXED}), {key}))
         AND substr(id, 1, {INDEXED}) >= substr($2, 1, {INDEXED})
-        AND ($3 IS NULL OR substr(id, 1, {INDEXED}) < $3)
+        AND substr(id, 1, {INDEXED}) < $3
         AND substr(id, 1, length($2)) = $2
         ORDER BY substr(id, 1, {INDEXED}), key LIMIT $4"
     );
@@ -60,8 +60,8 @@ pub(super) async fn slots(
     let sql = format!(
         "SELECT c.id, s.name, s.version, s.content
         FROM {conversation} AS c JOIN {slot} AS s ON s.conversation = c.key
-        WHERE {id} >= substr($1, 1, {INDEXED}) AND ($2 IS NULL OR {id} < $2)
-        AND substr(c.id, 1, length($1)) = $1 AND s.name >= $3 AND ($4 IS NULL OR s.name < $4)
+        WHERE {id} >= substr($1, 1, {INDEXED}) AND {id} < $2
+        AND substr(c.id, 1, length($1)) = $1 AND s.name >= $3 AND s.name < $4
         AND ($5 IS NULL OR ({id}, c.key, s.name) > (substr($5, 1, {INDEXED}), {key}, $6))
         ORDER BY {id}, c.key, s.name LIMIT $7"
     );
@@ -83,21 +83,6 @@ pub(super) async fn slots(
         Ok((id_of(row)?, Slot::new(name, version, value::<&[u8]>(row, 3)?)))
     };
     rows.iter().map(slot).collect()
-}
-
-/// Returns the least byte string above all that begin with this prefix, as far as the index
-/// contains them; `None` if there is none.
-fn behind(prefix: &str) -> Option<Vec<u8>> {
-    let mut bytes = prefix.as_bytes().to_vec();
-    bytes.truncate(INDEXED);
-    while let Some(last) = bytes.last_mut() {
-        if *last < u8::MAX {
-            *last += 1;
-            return Some(bytes);
-        }
-        bytes.pop();
-    }
-    None
 }
 
 fn id_of(row: &Row) -> Result<MemoryId> {

@@ -59,50 +59,51 @@ impl Default for PostgresOptions {
 setters! {
     PostgresOptions:
 
-    /// Sets the codec of new messages; [`Codec::Json`] unless set. Messages in every codec are
+    /// Sets the codec of new messages; the default is [`Codec::Json`]. Messages in every codec are
     /// read.
     pub fn codec(codec: Codec) => encoding.codec = codec;
 
-    /// Sets the size in bytes from which on media are kept beside their messages, each once in a
-    /// conversation; 16 KiB unless set. With `usize::MAX` they all stay within.
+    /// Sets the size in bytes from which on media are kept beside their messages, each once in
+    /// a conversation; the default is 16 KiB. With `usize::MAX` all media stay in their messages.
     pub fn media_beside(bytes: usize) => encoding.media_beside = bytes;
 
-    /// Sets the schema of the tables; `memory_prompt` unless set. It is created if there is none.
+    /// Sets the schema of the tables; the default is `memory_prompt`. It is created if it is
+    /// missing.
     pub fn schema(schema: impl Into<String>) => schema = schema.into();
 
-    /// Sets a prefix for the names of the tables; none unless set. Use it in a schema with other
-    /// tables.
+    /// Sets a prefix for the names of the tables; the default is none. Use it in a schema with
+    /// other tables.
     pub fn prefix(prefix: impl Into<String>) => prefix = prefix.into();
 
-    /// Sets the maximum number of connections, at least one; 10 unless set.
+    /// Sets the maximum number of connections, at least one; the default is 10.
     pub fn max_connections(connections: usize) => connections = connections;
 
-    /// Sets how long to wait for a connection, new or from the pool; 5 seconds unless set. This is
-    /// part of the [timeout](Self::timeout), within which a server that refuses because it is
-    /// restarting is asked again.
+    /// Sets how long to wait for a connection, new or from the pool; the default is 5 seconds. This
+    /// is part of the [timeout](Self::timeout), within which the store retries a server that
+    /// refuses because it is restarting.
     ///
     /// A connection that was idle for 30 seconds is replaced, since a firewall may have forgotten
     /// it.
     pub fn connect_timeout(timeout: Duration) => connect_timeout = timeout;
 
     /// Sets how long an operation may take, including all waits and retries while the server is
-    /// away; 10 seconds unless set.
+    /// away; the default is 10 seconds.
     ///
     /// A change without an answer in time is
-    /// [`ErrorKind::Unacknowledged`](crate::ErrorKind::Unacknowledged). If the server reports
-    /// within the time that it gave up, the change is not made, and the error is
+    /// [`ErrorKind::Unacknowledged`](crate::ErrorKind::Unacknowledged). If the server reports in
+    /// time that it gave up, the change is not made, and the error is
     /// [`ErrorKind::Storage`](crate::ErrorKind::Storage): it waited for another transaction's lock,
     /// or takes longer than this because it evicts or deletes millions of messages.
     pub fn timeout(timeout: Duration) => timeout = timeout;
 
-    /// Sets whether each connection prepares statements; `true` unless set.
+    /// Sets whether each connection prepares statements; the default is `true`.
     ///
     /// Set this to `false` behind a pooler that gives each transaction another session and does not
     /// support prepared statements: pgbouncer before 1.21, or with `max_prepared_statements = 0`.
     /// There, the name of a statement may belong to another program's statement in another session.
     pub fn prepare(prepare: bool) => prepare = prepare;
 
-    /// Sets the authority that signs the server's certificate, in PEM. Unless set, the authorities
+    /// Sets the authority that signs the server's certificate, in PEM. By default, the authorities
     /// trusted by the operating system are used. With this, connections are encrypted, as with
     /// `sslmode=require` in the address.
     #[cfg(feature = "postgres-tls")]

@@ -1,4 +1,4 @@
-//! Reading: one statement, which is one moment, and one more for media that are kept beside.
+//! Reading: one statement, which sees one moment, and one more for media beside records.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::message::Sha256;
 use crate::record::{Incarnation, Slot, SlotVersion, Snapshot};
 use crate::store::common::{signed, slot_version, system, unsigned};
 use crate::store::media::Found;
-use crate::store::read_rows::{MediaSearch, ReadRows};
+use crate::store::read_rows::ReadRows;
 use crate::store::retry::Retry;
 
 pub(super) async fn read(
@@ -41,17 +41,18 @@ pub(super) async fn read(
     } else {
         Query::often(format!("{newest} {}", extras(&connections.tables)), &parameters)
     };
-    let (mut time, mut search) = (connections.time(), MediaSearch::of(read));
+    let (mut time, mut found, mut tries) = (connections.time(), Found::new(), 0);
     loop {
         let answer = answer(&connections.ask_within(&mut time, "read", &query).await?)?;
-        let found = find_media(connections, &mut time, id, search.wanted(&answer)).await?;
-        if let Some(snapshot) = search.end(answer, found) {
+        let lacking = answer.lacking(read, &found);
+        found.extend(find_media(connections, &mut time, id, lacking).await?);
+        if let Some(snapshot) = answer.settled(read, &found, &mut tries) {
             return Ok(snapshot);
         }
     }
 }
 
-/// Returns the bytes of media of these hashes, as far as they are there.
+/// Returns the bytes of the media with these hashes, as far as they exist.
 async fn find_media(
     connections: &Connections,
     time: &mut Retry,

@@ -12,13 +12,12 @@ use crate::memory::{Append, Appended, Expected, Limits, MemoryId, conflict};
 use crate::record::{Incarnation, SlotVersion, millis};
 use crate::store::common::{appended, times_of_records};
 use crate::store::exists;
-use crate::store::media::Kept;
 use crate::store::payloads::Payloads;
 
 /// The most bytes that a server takes in one piece, unless its `proto-max-bulk-len` says otherwise.
 const MOST: usize = 512 << 20;
 
-/// How many append ids a conversation keeps. The script has the same number.
+/// How many append ids a conversation keeps. The script keeps twice that: an id and its outcome.
 const IDS: usize = 64;
 
 pub(super) const LIMITS: Limits = Limits { message: MOST, batch: MOST, slot: MOST, ids: IDS };
@@ -66,7 +65,7 @@ impl ScriptCall<'_> {
         args.optional(Some(messages.len()));
         args.0.extend(messages.into_iter().map(Cow::Owned));
         args.optional(Some(beside.len()));
-        for (sha256, Kept { place, bytes }) in beside {
+        for (sha256, (place, bytes)) in beside {
             args.0.push(Cow::Owned(sha256.0.to_vec()));
             args.optional(Some(place));
             args.0.push(Cow::Owned(bytes));

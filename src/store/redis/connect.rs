@@ -30,7 +30,7 @@ pub(super) enum Connector {
     External(Connections),
     /// The store's own connections. They are replaced if the driver would keep dead ones: a frozen
     /// server, or one that became a replica, does not close its connections, and a cluster's client
-    /// may wait for ever while slots move (seen with 1.8.1).
+    /// may wait forever while slots move (seen with 1.8.1).
     Managed { source: Box<Source>, count: usize, current: tokio::sync::Mutex<Option<Connections>> },
 }
 

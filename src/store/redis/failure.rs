@@ -75,8 +75,8 @@ impl Verdict {
     }
 }
 
-/// Returns the code of a server's error. Before Redis 7 that of a command in a script stands within
-/// the error of the script.
+/// Returns the code of a server's error. Before Redis 7, the code of a command in a script is
+/// within the error of the script.
 fn code(error: &RedisError) -> Option<&str> {
     let within = error.detail().unwrap_or_default();
     let mut codes = ["READONLY", "OOM", "MISCONF", "NOREPLICAS"].into_iter();

@@ -254,7 +254,7 @@ async fn confirmed(
     // Both use one connection: WAIT waits for what was sent before it there.
     let mut both = pipe();
     both.ignore_errors().add_command(command);
-    // It would wait for ever for 0 milliseconds.
+    // With 0 milliseconds it would wait forever.
     let time = u32::try_from(time.as_millis()).unwrap_or(u32::MAX).max(1);
     both.cmd("WAIT").arg(replicas).arg(time);
     // A server that has become a replica refuses both, and one that becomes it the second alone.

@@ -8,6 +8,7 @@ use super::link::FORGET;
 use super::{Shared, parse};
 use crate::error::{Error, Result};
 use crate::memory::MemoryId;
+use crate::store::common::behind;
 
 /// How many ids are checked for existence at once.
 const AT_ONCE: usize = 1_000;
@@ -68,8 +69,7 @@ impl Shared {
             Some(after) if after.as_str() >= prefix => format!("({after}"),
             _ => format!("[{prefix}"),
         };
-        // No byte of a text is 255, so every id with the prefix is less than this.
-        let past = [b"(", prefix.as_bytes(), b"\xff"].concat();
+        let past = [b"(".as_slice(), &behind(prefix)].concat();
         let mut command = cmd("ZRANGEBYLEX");
         command.arg(self.keys.ids(shard)).arg(from).arg(past).arg("LIMIT").arg(0).arg(n);
         let ids: Vec<String> = parse(operation, self.link.ask(operation, &command).await?)?;

@@ -19,7 +19,6 @@ use crate::memory::{
 use crate::message::Sha256;
 use crate::record::{Incarnation, SlotVersion, Snapshot};
 use crate::store::media::Found;
-use crate::store::read_rows::MediaSearch;
 
 /// How many media one command fetches, so that it does not block the server for long.
 const MEDIA_AT_ONCE: usize = 64;
@@ -62,35 +61,31 @@ impl RedisMemory {
         }
     }
 
-    /// Bytes of media come with further commands, and are what their hash says, whenever that is.
-    /// If some are lacking, records may have been evicted before: then all is read again, until
-    /// that was not the reason.
+    /// The bytes of media come with further commands. They always match their hash, whenever they
+    /// are read. If some are missing, records may have been evicted meanwhile: then everything is
+    /// read again, until that is no longer the reason.
     async fn snapshot(&self, read: &Read) -> Result<Snapshot> {
         read.check()?;
-        let mut search = MediaSearch::of(read);
+        let (mut found, mut tries) = (Found::new(), 0);
         loop {
             let answer = self.find(read).await?.decode(read)?;
-            let found = self.media(search.wanted(&answer)).await?;
-            if let Some(snapshot) = search.end(answer, found) {
+            self.find_media(answer.lacking(read, &found), &mut found).await?;
+            if let Some(snapshot) = answer.settled(read, &found, &mut tries) {
                 return Ok(snapshot);
             }
         }
     }
 
-    async fn media(&self, hashes: BTreeSet<Sha256>) -> Result<Found> {
+    async fn find_media(&self, hashes: BTreeSet<Sha256>, found: &mut Found) -> Result<()> {
         let hashes: Vec<_> = hashes.into_iter().collect();
-        let mut found = Found::new();
         for some in hashes.chunks(MEDIA_AT_ONCE) {
-            let mut command = cmd("HMGET");
-            command.arg(self.shared.keys.of(&self.id, "media"));
-            for hash in some {
-                command.arg(&hash.0);
-            }
-            let values = self.shared.link.ask("read", &command).await?;
-            let values: Vec<Option<Vec<u8>>> = parse("read", values)?;
-            found.extend(some.iter().zip(values).filter_map(|(hash, it)| Some((*hash, it?))));
+            let media = self.shared.keys.of(&self.id, "media");
+            let fields: Vec<&[u8]> = some.iter().map(|hash| &hash.0[..]).collect();
+            let bytes = self.shared.link.ask("read", cmd("HMGET").arg(media).arg(fields)).await?;
+            let bytes: Vec<Option<Vec<u8>>> = parse("read", bytes)?;
+            found.extend(some.iter().zip(bytes).filter_map(|(hash, it)| Some((*hash, it?))));
         }
-        Ok(found)
+        Ok(())
     }
 
     async fn page(&self, before: Option<u64>, n: usize, more: Option<&Read>) -> Result<Reply> {

@@ -57,28 +57,29 @@ pub struct RedisOptions {
 setters! {
     RedisOptions:
 
-    /// Sets how new messages are written; [`Codec::Json`] unless set. Messages in every codec are
-    /// read.
+    /// Sets how new messages are written; the default is [`Codec::Json`]. Messages in every codec
+    /// are read.
     pub fn codec(codec: Codec) => encoding.codec = codec;
 
-    /// Sets the size in bytes from which on [media](super#media) are kept beside their messages,
-    /// each once in a conversation; 16 KiB unless set. With `usize::MAX` they all stay within.
+    /// Sets the size in bytes from which on [media](super#media) are kept beside their
+    /// messages, each once in a conversation; the default is 16 KiB. With `usize::MAX` all media
+    /// stay in their messages.
     pub fn media_beside(bytes: usize) => encoding.media_beside = bytes;
 
-    /// Sets the beginning of every key; `memory-prompt` unless set. Stores with different prefixes
-    /// are independent. The prefix may contain neither `{` nor `}`.
+    /// Sets the beginning of every key; the default is `memory-prompt`. Stores with different
+    /// prefixes are independent. The prefix may contain neither `{` nor `}`.
     pub fn prefix(prefix: impl Into<String>) => prefix = prefix.into();
 
-    /// Sets how long after its last append a conversation expires, as if it were deleted then.
-    /// Unless set, it never expires. Its id stays on the server until later appends or
-    /// [`purge_inactive`](crate::store::AsyncChatMemoryStore::purge_inactive) take it away.
+    /// Sets how long after its last append a conversation expires, as if it were deleted then. By
+    /// default, it never expires. Its id stays on the server until later appends or
+    /// [`purge_inactive`](crate::store::AsyncChatMemoryStore::purge_inactive) remove it.
     ///
     /// The last append decides: after an append through a store without a TTL, the conversation
     /// does not expire.
     pub fn ttl(ttl: Duration) => ttl = Some(ttl);
 
-    /// Sets how long an operation may take, including all retries while the server is away; 10
-    /// seconds unless set. If this is longer than a restart or a failover, these only cause a
+    /// Sets how long an operation may take, including all retries while the server is away; the
+    /// default is 10 seconds. If this is longer than a restart or a failover, these only cause a
     /// pause.
     ///
     /// If a server is silent for half of this time (plus the time to wait for replicas), the store
@@ -88,11 +89,11 @@ setters! {
     /// silence is an error when the time is up, and a refusal is an error at once.
     pub fn timeout(timeout: Duration) => timeout = timeout;
 
-    /// Sets how long connecting may take; 5 seconds unless set.
+    /// Sets how long connecting may take; the default is 5 seconds.
     pub fn connect_timeout(timeout: Duration) => connect_timeout = timeout;
 
     /// Makes each change wait until this many replicas have it (`WAIT`). If they don't have it
-    /// within this time, the error is [`ErrorKind::Unacknowledged`]. Unless set, no change waits
+    /// within this time, the error is [`ErrorKind::Unacknowledged`]. By default, no change waits
     /// for replicas.
     ///
     /// A connection does nothing else while it waits, so changes share eight connections of their
@@ -102,7 +103,7 @@ setters! {
     pub fn replicas(replicas: usize, time: Duration) => replicas = Some((replicas, time));
 
     /// Sets the authority that signs the server's certificate, and the client's own certificate,
-    /// for `rediss://`. Unless set, the authorities trusted by the operating system are used.
+    /// for `rediss://`. By default, the authorities trusted by the operating system are used.
     ///
     /// If the process has not chosen a cryptography provider (`rustls::crypto::CryptoProvider`),
     /// ring is installed.

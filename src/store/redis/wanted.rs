@@ -34,12 +34,7 @@ impl<'a> Wanted<'a> {
         };
         let [state, log, slots, versions, ..] = keys.conversation(id);
         let keys = [state, log, slots, versions];
-        let mut names: Vec<&str> = Vec::new();
-        for name in read.into_iter().flat_map(|read| &read.slots) {
-            if !names.contains(&name.as_str()) {
-                names.push(name);
-            }
-        }
+        let names = read.into_iter().flat_map(Read::names).collect();
         let stretches = read.map_or_else(Vec::new, |read| read.stretches(0..u64::MAX));
         Self { keys, newest, count, names, stretches }
     }

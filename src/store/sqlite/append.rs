@@ -16,7 +16,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Append, Appended, MemoryId};
 use crate::record::{Incarnation, SlotVersion, millis};
 use crate::store::common::{appended, signed, times_of_records, unsigned};
-use crate::store::media::Kept;
 use crate::store::payloads::{Encoding, Payloads};
 
 /// An append, prepared as far as possible before the lock is taken.
@@ -102,7 +101,7 @@ impl PreparedAppend {
             let at = self.times.get(i).unwrap_or(now);
             insert.execute(params![key, at, Payload(*codec, payload)])?;
         }
-        for (sha256, Kept { place, bytes }) in &self.payloads.beside {
+        for (sha256, (place, bytes)) in &self.payloads.beside {
             run(connection, KEEP, params![key, sha256.0, first + signed(*place), bytes])?;
         }
         Ok((key, unsigned(first)..unsigned(end)))

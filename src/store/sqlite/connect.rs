@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
-use super::failure::{FileName, TxError};
+use super::failure::TxError;
 use super::moved::Opened;
 use super::options::{Durability, SqliteOptions};
 use super::schema;
@@ -27,7 +27,8 @@ pub(super) struct Connections {
     writer: Writer,
     /// The file, if it is written to.
     opened: Arc<Opened>,
-    pub(super) place: FileName,
+    /// The name of the file, for messages to people.
+    pub(super) place: String,
     pub(super) encoding: Encoding,
     pub(super) watch: Watch,
 }
@@ -51,7 +52,8 @@ const STATEMENTS: usize = 32;
 const MOST_IDLE: usize = 8;
 
 impl Connections {
-    pub(super) fn open(place: FileName, path: &Path, options: SqliteOptions) -> Result<Self> {
+    pub(super) fn open(path: &Path, options: SqliteOptions) -> Result<Self> {
+        let place = path.display().to_string();
         // A reader that is opened later must find the same file, even if the working directory has
         // changed.
         let path = std::path::absolute(path).map_err(|error| {
@@ -88,7 +90,7 @@ impl Connections {
 
     /// Uses one connection for everything.
     pub(super) fn shared(
-        place: FileName,
+        place: &str,
         mut connection: Connection,
         options: &SqliteOptions,
     ) -> Result<Self> {
@@ -104,10 +106,11 @@ impl Connections {
             schema::prepare(&connection)?;
             delete_securely(&connection, options)
         };
-        prepare().map_err(|error: TxError| error.during("open", &place))?;
+        prepare().map_err(|error: TxError| error.during("open", place))?;
         let writer = Writer::new(connection);
         let (encoding, watch) = (options.encoding, Watch::new("sqlite"));
-        Ok(Self { readers: None, writer, opened: Arc::default(), place, encoding, watch })
+        let (opened, place) = (Arc::default(), place.to_owned());
+        Ok(Self { readers: None, writer, opened, place, encoding, watch })
     }
 
     /// Reads in a transaction, so that everything is of one moment.

@@ -6,7 +6,7 @@ use super::failure::TxError;
 use super::schema::{MOST_MESSAGES, first_key};
 use super::writer::run;
 use crate::error::{Error, ErrorKind};
-use crate::memory::Appended;
+use crate::memory::{Appended, Read};
 use crate::message::Sha256;
 use crate::record::{Slot, SlotVersion};
 use crate::store::common::{appended, signed, slot_version, unsigned};
@@ -14,20 +14,13 @@ use crate::store::media::Found;
 
 pub(super) const IDS: usize = 64;
 
-/// Returns the slots with these names, each once.
-pub(super) fn slots(
-    connection: &Connection,
-    key: i64,
-    names: &[String],
-) -> Result<Vec<Slot>, TxError> {
+/// Returns the slots that a read names.
+pub(super) fn slots(connection: &Connection, key: i64, read: &Read) -> Result<Vec<Slot>, TxError> {
     let mut slots = Vec::new();
-    for (i, name) in names.iter().enumerate() {
-        if names[..i].contains(name) {
-            continue;
-        }
+    for name in read.names() {
         let mut slot = connection.prepare_cached(SLOT)?;
         let slot = slot.query_row(params![key, name], |row| {
-            Ok(Slot::new(name.as_str(), slot_version(row.get(0)?), row.get_ref(1)?.as_bytes()?))
+            Ok(Slot::new(name, slot_version(row.get(0)?), row.get_ref(1)?.as_bytes()?))
         });
         slots.extend(slot.optional()?);
     }
@@ -51,7 +44,7 @@ pub(super) fn version(
     slot.query_row(params![key, name], |row| row.get(0).map(slot_version)).optional()
 }
 
-/// Returns the bytes of media of these hashes, as far as they are there.
+/// Returns the bytes of the media with these hashes, as far as they exist.
 pub(super) fn media(
     connection: &Connection,
     key: i64,

@@ -1,18 +1,8 @@
 //! Errors, and their texts.
 
-use std::fmt;
-use std::path::PathBuf;
-
 use rusqlite::ErrorCode;
 
 use crate::error::{Error, ErrorKind};
-
-/// The name of the file, for messages to people.
-pub(super) enum FileName {
-    File(PathBuf),
-    InMemory,
-    OwnConnection,
-}
 
 pub(super) enum TxError {
     Sqlite(rusqlite::Error),
@@ -34,7 +24,7 @@ impl From<Error> for TxError {
 }
 
 impl TxError {
-    pub(super) fn during(self, operation: &'static str, place: &FileName) -> Error {
+    pub(super) fn during(self, operation: &'static str, place: &str) -> Error {
         match self {
             Self::Sqlite(error) => failed(operation, error, place),
             Self::Refused(text) => {
@@ -46,7 +36,7 @@ impl TxError {
 }
 
 /// Describes SQLite's error with what to do about it, the place, and SQLite's own text.
-pub(super) fn failed(operation: &'static str, error: rusqlite::Error, place: &FileName) -> Error {
+pub(super) fn failed(operation: &'static str, error: rusqlite::Error, place: &str) -> Error {
     let text = match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             "another connection wrote for longer than the busy timeout"
@@ -59,27 +49,8 @@ pub(super) fn failed(operation: &'static str, error: rusqlite::Error, place: &Fi
         Some(ErrorCode::TooBig) => "a message, a slot or an id is larger than SQLite takes",
         _ => "the operation failed",
     };
-    let (place, words) = (place.to_string(), error.to_string());
-    let place = if words.contains(&place) { String::new() } else { place + ": " };
+    let words = error.to_string();
+    let place = if words.contains(place) { String::new() } else { format!("{place}: ") };
     let text = format!("sqlite: {text} ({place}{words})");
     Error::new(ErrorKind::Storage, operation, text).with_source(error)
-}
-
-impl fmt::Display for FileName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(path) => path.display().fmt(f),
-            Self::InMemory => f.write_str("in memory"),
-            Self::OwnConnection => f.write_str("a connection of the caller's"),
-        }
-    }
-}
-
-impl fmt::Debug for FileName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(path) => path.fmt(f),
-            other => write!(f, "{other}"),
-        }
-    }
 }

@@ -25,7 +25,7 @@ impl Opened {
     /// Notes the file and its log, if there is one: the log stays while the file is open anywhere.
     pub(super) fn with_log(path: &Path) -> Self {
         let mut opened = Self::now(path);
-        // SQLite follows a link to the file, and the log lies there.
+        // SQLite follows a link to the file, and the log is there.
         let real = path.canonicalize();
         let log = Self::now(&file_beside(real.as_deref().unwrap_or(path), "-wal"));
         opened.0.extend(log.0.into_iter().filter(|log| log.1 != File::Gone));

@@ -51,18 +51,19 @@ type OnConnect = Arc<dyn Fn(&mut Connection) -> rusqlite::Result<()> + Send + Sy
 setters! {
     SqliteOptions:
 
-    /// Sets how new messages are written; [`Codec::Json`] unless set. Messages in every codec are
-    /// read.
+    /// Sets how new messages are written; the default is [`Codec::Json`]. Messages in every codec
+    /// are read.
     pub fn codec(codec: Codec) => encoding.codec = codec;
 
-    /// Sets the size in bytes from which on [media](super#media) are kept beside their messages,
-    /// each once in a conversation; 16 KiB unless set. With `usize::MAX` they all stay within.
+    /// Sets the size in bytes from which on [media](super#media) are kept beside their
+    /// messages, each once in a conversation; the default is 16 KiB. With `usize::MAX` all media
+    /// stay in their messages.
     pub fn media_beside(bytes: usize) => encoding.media_beside = bytes;
 
-    /// Sets what an append that returned survives; [`Durability::Full`] unless set.
+    /// Sets what an append that returned survives; the default is [`Durability::Full`].
     pub fn durability(durability: Durability) => durability = durability;
 
-    /// Sets how long to wait for other processes that write; 5 seconds unless set.
+    /// Sets how long to wait for other processes that write; the default is 5 seconds.
     pub fn busy_timeout(timeout: Duration) => busy_timeout = timeout;
 
     /// Opens the file read-only: it must exist, and every change is an error.
@@ -82,8 +83,8 @@ setters! {
     /// ```
     pub fn read_only(read_only: bool) => read_only = read_only;
 
-    /// Overwrites deleted data with zeros; off unless set, since it costs as much as writing the
-    /// data did.
+    /// Overwrites deleted data with zeros. This is off by default, since it costs as much as
+    /// writing the data did.
     ///
     /// The log keeps the bytes for a while: see
     /// [what is left of deleted data](super#what-is-left-of-deleted-data).

@@ -13,10 +13,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{MemoryId, Read};
 use crate::message::Message;
 use crate::record::{Incarnation, Snapshot, time_of};
-use crate::store::Info;
 use crate::store::common::{self, Rows, signed, unsigned};
-use crate::store::media;
 use crate::store::read_rows::ReadRows;
+use crate::store::{Info, media};
 
 /// The row of a conversation, without its system message.
 pub(super) struct Found {
@@ -86,7 +85,7 @@ pub(super) fn snapshot(
         let stretch = signed(stretch.start)..signed(stretch.end);
         add_rows(&mut answer.picked, connection, &found, stretch, usize::MAX)?;
     }
-    answer.slots = extras::slots(connection, found.key, &read.slots)?;
+    answer.slots = extras::slots(connection, found.key, read)?;
     let media = extras::media(connection, found.key, answer.lacking(read, &media::Found::new()))?;
     Ok(answer.into_snapshot(read, &media))
 }

@@ -77,38 +77,32 @@ impl Writer {
         mut work: impl FnMut(&Connection) -> Result<T, TxError> + Send + 'static,
     ) -> Result<T, TxError> {
         let cancellation = Cancellation::of_this_thread();
-        let mut work = move |connection: &Connection| {
+        let value = Arc::new(Mutex::new(None));
+        let kept = Arc::clone(&value);
+        let mut change = move |connection: &Connection| {
             if cancellation.is_cancelled() {
                 return Err(TxError::Refused("its future was dropped".to_owned()));
             }
-            work(connection)
+            *kept.lock() = Some(work(connection)?);
+            Ok(())
         };
         let mut queue = self.queue.lock();
-        if !queue.led {
+        if queue.led {
+            let waiting = Arc::new(Waiting {
+                change: Mutex::new(Box::new(change)),
+                signal: Mutex::default(),
+                wake: Condvar::new(),
+            });
+            queue.waiting.push_back(Arc::clone(&waiting));
+            drop(queue);
+            match waiting.wait() {
+                Signal::Lead => self.lead(&mut **waiting.change.lock())?,
+                Signal::Done(outcome) => outcome.unwrap_or_else(|panic| resume_unwind(panic))?,
+            }
+        } else {
             queue.led = true;
             drop(queue);
-            let mut value = None;
-            self.lead(&mut |connection| {
-                value = Some(work(connection)?);
-                Ok(())
-            })?;
-            return value.ok_or_else(not_made);
-        }
-        let value = Arc::new(Mutex::new(None));
-        let kept = Arc::clone(&value);
-        let waiting = Arc::new(Waiting {
-            change: Mutex::new(Box::new(move |connection: &Connection| {
-                *kept.lock() = Some(work(connection)?);
-                Ok(())
-            })),
-            signal: Mutex::default(),
-            wake: Condvar::new(),
-        });
-        queue.waiting.push_back(Arc::clone(&waiting));
-        drop(queue);
-        match waiting.wait() {
-            Signal::Lead => self.lead(&mut **waiting.change.lock())?,
-            Signal::Done(outcome) => outcome.unwrap_or_else(|panic| resume_unwind(panic))?,
+            self.lead(&mut change)?;
         }
         let value = value.lock().take();
         value.ok_or_else(not_made)
@@ -306,7 +300,6 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
     use std::sync::mpsc;
 
-    use super::super::failure::FileName;
     use super::*;
 
     /// What a change does after it has written its row.
@@ -345,7 +338,7 @@ mod tests {
             let mut rows = connection.prepare("SELECT n FROM made ORDER BY n")?;
             Ok(rows.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()?)
         });
-        rows.unwrap_or_else(|error| panic!("{}", error.during("read", &FileName::InMemory)))
+        rows.unwrap_or_else(|error| panic!("{}", error.during("read", "in memory")))
     }
 
     /// Lets these changes wait while another thread leads, which then commits or panics. Each
@@ -388,7 +381,7 @@ mod tests {
                     (Then::Succeeds, Ok(Ok(made))) => assert_eq!(made, n),
                     (Then::Fails | Then::UndoesAll, Ok(Err(error))) => {
                         assert_eq!(
-                            error.during("test", &FileName::InMemory).to_string(),
+                            error.during("test", "in memory").to_string(),
                             format!("test: {n}")
                         );
                     }

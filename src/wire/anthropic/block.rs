@@ -76,6 +76,8 @@ impl StreamedBlock {
                                 events.reasoning(&text);
                             }
                         }
+                        // Only the deltas above may change it.
+                        _ if ["id", "input", "name", "text", "type"].contains(&&*key) => {}
                         value => drop(self.fields.insert(key, value)),
                     }
                 }

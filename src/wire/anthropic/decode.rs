@@ -122,7 +122,7 @@ impl Reader {
         }
     }
 
-    /// Reads a system message, with the fields beside its content.
+    /// Reads a system message, with the fields other than its content.
     fn system(&mut self, content: Value, at: At, mut kept: Attributes) -> Result<()> {
         let mut changes = Vec::new();
         let text = |block: Value, at: At| {

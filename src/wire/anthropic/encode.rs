@@ -36,7 +36,9 @@ impl MessageFormat for Options {
         let mut written: Vec<(usize, Said<'s>)> =
             written.map(|sent| (sent.index, Said::of(sent))).collect();
         written.retain(|(_, said)| !said.blocks.is_empty());
-        view.mark_twice(&mut written, Said::is_answer, Said::has_marks, Said::mark);
+        let is_answer = |said: &Said<'_>| said.role == "assistant";
+        let blocks = |said: &Said<'_>| said.blocks.len();
+        view.mark_twice(&mut written, is_answer, Said::has_marks, blocks, Said::mark);
         let entries = written.chunk_by_mut(|(_, a), (_, b)| a.role == b.role);
         entries.map(|said| entry(said).into()).collect()
     }
@@ -98,10 +100,6 @@ impl<'s> Said<'s> {
             Message::Custom(_) => "system",
         };
         Self { role, is_result: message.is_tool(), plain, blocks }
-    }
-
-    fn is_answer(&self) -> bool {
-        self.role == "assistant"
     }
 
     /// Returns whether the application has marked a block.

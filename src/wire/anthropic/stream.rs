@@ -60,10 +60,6 @@ impl Pieces for Blocks {
     const READ: &'static str = "read anthropic stream";
     const OWN: &'static [&'static str] = &["type"];
 
-    fn len(&self) -> usize {
-        self.blocks.len()
-    }
-
     fn take(&mut self, mut event: Fields, end: &mut End, events: &mut Events) -> Result<()> {
         let kind = event.required_text("type")?;
         if self.begun.is_none() && matches!(&*kind, "content_block_start" | "content_block_delta") {

@@ -283,7 +283,7 @@ impl Reader {
         let name = response.required_text("name")?;
         let mut none = VecDeque::new();
         let open = self.open.get_mut(&name).unwrap_or(&mut none);
-        let id = match response.text("id")? {
+        let id = match response.text("id")?.filter(|id| !id.is_empty()) {
             Some(id) => {
                 open.retain(|other| *other != id);
                 id

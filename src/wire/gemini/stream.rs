@@ -68,10 +68,6 @@ impl Pieces for Chunks {
     const READ: &'static str = "read gemini stream";
     const OWN: &'static [&'static str] = &["candidates"];
 
-    fn len(&self) -> usize {
-        self.parts.len()
-    }
-
     fn named(chunk: Value, at: At) -> Result<Value> {
         decode::named(chunk, at)
     }

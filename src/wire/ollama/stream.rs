@@ -55,10 +55,6 @@ impl Pieces for Lines {
     const READ: &'static str = "read ollama stream";
     const OWN: &'static [&'static str] = &["done"];
 
-    fn len(&self) -> usize {
-        self.message.len()
-    }
-
     fn take(&mut self, mut line: Fields, end: &mut End, events: &mut Events) -> Result<()> {
         end.usage.is_now(Usage::ollama(&line));
         let ids = self.ids.get_or_insert_with(|| decode::ids(line.peek("created_at")));

@@ -41,8 +41,8 @@ struct Braces {
 }
 
 impl Calls {
-    pub(super) fn len(&self) -> usize {
-        self.list.len()
+    pub(super) fn is_empty(&self) -> bool {
+        self.list.is_empty()
     }
 
     pub(super) fn add(
@@ -53,6 +53,7 @@ impl Calls {
     ) -> Result<()> {
         let at = piece.at;
         let index = piece.index("index")?;
+        let mut piece = piece.rest();
         let i = self.place(index, &piece);
         if i == self.list.len() {
             // Calls before the last one were shown when the next one began.
@@ -66,10 +67,10 @@ impl Calls {
         call.index = index.or(call.index);
         if call.is_named {
             // A call that was shown under an id keeps it.
-            piece.take("id");
+            piece.remove("id");
         }
         call.name_on(&piece);
-        for (key, mut value) in piece.rest() {
+        for (key, mut value) in piece {
             // Some servers send an object instead of a text.
             if let Some(object @ Value::Object(_)) = value.get_mut("arguments") {
                 *object = object.to_string().into();
@@ -96,7 +97,7 @@ impl Calls {
 
     /// Returns the place of the call that a piece belongs to: the last one with its index, or the
     /// last one of all if it has no index, unless another call begins.
-    fn place(&self, index: Option<u64>, piece: &Fields) -> usize {
+    fn place(&self, index: Option<u64>, piece: &Attributes) -> usize {
         let next = self.list.len();
         let same = |call: &Call| index.is_none() || call.index == index;
         let is_known = index <= self.highest;
@@ -105,7 +106,7 @@ impl Calls {
             // Some servers send the arguments under another index than the name.
             let is_open = |i: &usize| self.list[*i].is_open();
             // Arguments that come again repeat a call only if those of the last one have begun.
-            let again = input_of(|kind| piece.get(kind));
+            let again = input(piece);
             let is_begun = self.list.last().is_some_and(|call| !call.input().is_empty());
             let goes_on = |i: &usize| is_open(i) || is_begun && self.list[*i].input() == again;
             let last = next.checked_sub(1).filter(is_open);
@@ -136,15 +137,15 @@ impl Call {
     /// Returns whether this piece begins another call: one with another id or, if an id is missing,
     /// one with another name, or with the same name when the arguments are complete. (Some servers
     /// repeat the name in each piece.)
-    fn is_over(&self, piece: &Fields, is_indexed: bool) -> bool {
+    fn is_over(&self, piece: &Attributes, is_indexed: bool) -> bool {
         let known = self.inner("name");
         let is_same = name(piece).is_empty() || name(piece) == known;
         let is_open = !self.is_object();
-        match (self.id(), piece.peek("id").unwrap_or_default()) {
+        match (self.id(), text(piece, "id")) {
             // Until the middle of 2025, vLLM made a new id for each piece of a forced call; each
             // piece had some of the arguments.
             (known, id) if !known.is_empty() && !id.is_empty() => {
-                let brings = !inner_of(|kind| piece.get(kind), "arguments").is_empty();
+                let brings = !inner(piece, "arguments").is_empty();
                 let goes_on = is_indexed && is_same && is_open && brings && !self.is_custom();
                 id != known && !goes_on
             }
@@ -155,7 +156,7 @@ impl Call {
     }
 
     /// Appends a piece of the name, unless it repeats the whole name.
-    fn name_on(&mut self, piece: &Fields) {
+    fn name_on(&mut self, piece: &Attributes) {
         if self.shown.is_some() || !self.input().is_empty() {
             return;
         }
@@ -168,8 +169,8 @@ impl Call {
         }
     }
 
-    /// Prepares for more arguments behind a whole object, which nothing can follow: they replace
-    /// the `{}` that some servers send first, and are dropped if they repeat the object.
+    /// Prepares for more arguments after a whole object, which nothing can follow: they replace the
+    /// `{}` that some servers send first, and are dropped if they repeat the object.
     fn begin_again(&mut self, more: &mut String) {
         if self.is_object() && *more == self.input() {
             more.clear();
@@ -229,8 +230,13 @@ impl Call {
         self.braces.closed == Some(true)
     }
 
+    /// Returns the arguments so far, where the kind of the call has them.
     fn input(&self) -> &str {
-        input(&self.fields)
+        if text(&self.fields, "type") == "custom" {
+            of_kind(&self.fields, "custom", "input").unwrap_or_default()
+        } else {
+            of_kind(&self.fields, "function", "arguments").unwrap_or_default()
+        }
     }
 
     fn inner(&self, key: &str) -> &str {
@@ -261,33 +267,28 @@ impl Braces {
     }
 }
 
-/// Returns whether a piece has arguments alone.
-fn is_tail(piece: &Fields) -> bool {
-    let is_head = !name(piece).is_empty() || piece.peek("id").is_some_and(|id| !id.is_empty());
-    !is_head && !input_of(|kind| piece.get(kind)).is_empty()
+/// Returns whether a piece has only arguments.
+fn is_tail(piece: &Attributes) -> bool {
+    let is_head = !name(piece).is_empty() || !text(piece, "id").is_empty();
+    !is_head && !input(piece).is_empty()
 }
 
-fn input(fields: &Attributes) -> &str {
-    input_of(|kind| fields.get(kind))
+fn name(piece: &Attributes) -> &str {
+    inner(piece, "name")
 }
 
-fn input_of<'a>(field: impl Fn(&str) -> Option<&'a Value> + Copy) -> &'a str {
-    let arguments = inner_of(field, "arguments");
-    if arguments.is_empty() { inner_of(field, "input") } else { arguments }
+fn input(call: &Attributes) -> &str {
+    let arguments = inner(call, "arguments");
+    if arguments.is_empty() { inner(call, "input") } else { arguments }
 }
 
-/// Returns a text of the function, or of the custom tool, in the fields of a call.
-fn inner<'a>(fields: &'a Attributes, key: &str) -> &'a str {
-    inner_of(|kind| fields.get(kind), key)
+/// Returns a text of the function, or of the custom tool, in a call or a piece of one.
+fn inner<'a>(call: &'a Attributes, key: &str) -> &'a str {
+    KINDS.into_iter().find_map(|kind| of_kind(call, kind, key)).unwrap_or_default()
 }
 
-fn name(piece: &Fields) -> &str {
-    inner_of(|kind| piece.get(kind), "name")
-}
-
-fn inner_of<'a>(field: impl Fn(&str) -> Option<&'a Value>, key: &str) -> &'a str {
-    let text = |kind| field(kind)?.get(key)?.as_str();
-    KINDS.into_iter().find_map(text).unwrap_or_default()
+fn of_kind<'a>(call: &'a Attributes, kind: &str, key: &str) -> Option<&'a str> {
+    call.get(kind)?.get(key)?.as_str()
 }
 
 fn text<'a>(fields: &'a Attributes, key: &str) -> &'a str {

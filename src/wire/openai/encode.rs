@@ -37,7 +37,15 @@ impl MessageFormat for Options {
             let is_answer = |message: &Object<'s>| message.text("role") == "assistant";
             let has_marks =
                 |message: &Object<'s>| message.get("content").is_some_and(blocks::is_marked);
-            view.mark_twice(&mut written, is_answer, has_marks, mark);
+            let blocks = |message: &Object<'s>| {
+                let held = ["content", "tool_calls", "reasoning_details"].map(|it| message.get(it));
+                let many = |it: &BorrowedValue<'_>| match it {
+                    BorrowedValue::Kept(Value::Array(all)) => all.len(),
+                    it => it.as_list().map_or(1, <[_]>::len),
+                };
+                held.into_iter().flatten().map(many).sum()
+            };
+            view.mark_twice(&mut written, is_answer, has_marks, blocks, mark);
         } else {
             view.mark(&mut written, mark);
         }
@@ -108,8 +116,9 @@ impl Writer<'_> {
         let kept = kept(ATTRIBUTE, m.attributes());
         let unwritten = ["annotations", "reasoning", "reasoning_content", "reasoning_details"];
         if let Some(text) = m.as_text() {
-            let own = Object::of([role, ("content", text.into()), ("name", name)]);
-            return self.with_reasoning(own, &[], false).kept(kept, &unwritten);
+            let [said, details] = self.reasoning(&[], false);
+            let own = [role, ("content", text.into()), ("name", name), said, details];
+            return Object::of(own).kept(kept, &unwritten);
         }
         let (mut said, mut calls, mut thoughts) = (Vec::new(), Vec::new(), Vec::new());
         let mut audio = None;
@@ -118,7 +127,7 @@ impl Writer<'_> {
             match part {
                 AiPart::ToolCall(call) => {
                     let is_signed = !self.row.signed_calls || !calls.is_empty();
-                    calls.push(self::call(call, is_signed));
+                    calls.push(self::call(call, is_signed).into());
                 }
                 AiPart::Content(part) => match (spoken_audio(part), self.said(part)) {
                     (Some(id), _) => audio = Some(Object::of([("id", id.into())])),
@@ -152,50 +161,48 @@ impl Writer<'_> {
         {
             said = vec![Block::Bare(text)];
         }
-        let is_silent = said.is_empty() && (!calls.is_empty() || audio.is_some());
+        let calls = (!calls.is_empty()).then_some(BorrowedValue::List(calls));
+        let is_silent = said.is_empty() && (calls.is_some() || audio.is_some());
         let content = if is_silent {
             BorrowedValue::Null
         } else {
             blocks::content(said, ("text", self.joins()))
         };
-        let object = Object::of([role, ("content", content)]);
-        self.with_reasoning(object, &thoughts, !calls.is_empty())
-            .with("tool_calls", (!calls.is_empty()).then_some(calls))
-            .with("audio", audio)
-            .with("name", name)
-            .kept(kept, &unwritten)
+        let [thought, details] = self.reasoning(&thoughts, calls.is_some());
+        let (calls, audio) = (("tool_calls", calls.into()), ("audio", audio.into()));
+        let own = [role, ("content", content), thought, details, calls, audio, ("name", name)];
+        Object::of(own).kept(kept, &unwritten)
     }
 
-    fn with_reasoning<'s>(
+    /// Returns the fields of the reasoning of an answer.
+    fn reasoning<'s>(
         &self,
-        object: Object<'s>,
         thoughts: &[&'s Reasoning],
         calls: bool,
-    ) -> Object<'s> {
+    ) -> [(&'static str, BorrowedValue<'s>); 2] {
         let texts = thoughts.iter().map(|it| it.text.as_str()).filter(|text| !text.is_empty());
         let texts: Vec<&str> = texts.collect();
-        let is_silent = texts.is_empty();
-        match self.row.reasoning {
-            Some(ReasoningField::ReasoningContent) if is_silent && !calls => object,
-            Some(ReasoningField::ReasoningContent | ReasoningField::ReasoningContentAlways) => {
-                object.with("reasoning_content", BorrowedValue::joined(texts))
-            }
-            Some(ReasoningField::Reasoning) => {
-                let said = (!is_silent).then(|| BorrowedValue::joined(texts));
-                let lists: Vec<&Value> = thoughts.iter().filter_map(|it| details(it)).collect();
-                let details = match lists.as_slice() {
-                    [] => BorrowedValue::Nothing,
-                    [one] => (*one).into(),
-                    // From several joined answers.
-                    all => {
-                        let all = all.iter().filter_map(|it| it.as_array()).flatten();
-                        BorrowedValue::List(all.map(BorrowedValue::Kept).collect())
-                    }
-                };
-                object.with("reasoning", said).with("reasoning_details", details)
-            }
-            None => object,
+        let is_told = match self.row.reasoning {
+            None => false,
+            Some(ReasoningField::ReasoningContent) => calls || !texts.is_empty(),
+            Some(ReasoningField::ReasoningContentAlways) => true,
+            Some(ReasoningField::Reasoning) => !texts.is_empty(),
+        };
+        let told = is_told.then(|| BorrowedValue::joined(texts)).into();
+        if self.row.reasoning != Some(ReasoningField::Reasoning) {
+            return [("reasoning_content", told), ("reasoning_details", BorrowedValue::Nothing)];
         }
+        let lists: Vec<&Value> = thoughts.iter().filter_map(|it| details(it)).collect();
+        let details = match lists.as_slice() {
+            [] => BorrowedValue::Nothing,
+            [one] => (*one).into(),
+            // From several joined answers.
+            all => {
+                let all = all.iter().filter_map(|it| it.as_array()).flatten();
+                BorrowedValue::List(all.map(BorrowedValue::Kept).collect())
+            }
+        };
+        [("reasoning", told), ("reasoning_details", details)]
     }
 
     /// Returns the block of a part of a user message; `None` if there is no place for it.

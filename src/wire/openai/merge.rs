@@ -20,26 +20,13 @@ const PIECES: [&str; 9] = [
     "transcript",
 ];
 
-/// Texts of which the first is kept: a call has one id and one name.
+/// Texts that keep their first value: a call has one id and one name.
 const FIRST: [&str; 4] = ["role", "id", "type", "name"];
 
 /// Returns the name of a field for errors.
 fn field(key: &str) -> &'static str {
-    const FIELDS: [&str; 12] = [
-        "arguments",
-        "content",
-        "custom",
-        "function",
-        "id",
-        "input",
-        "name",
-        "reasoning",
-        "reasoning_content",
-        "refusal",
-        "role",
-        "type",
-    ];
-    FIELDS.into_iter().find(|field| *field == key).unwrap_or("(another field)")
+    let mut known = PIECES.into_iter().chain(FIRST).chain(["custom", "function"]);
+    known.find(|known| *known == key).unwrap_or("(another field)")
 }
 
 pub(super) fn merge(into: &mut Attributes, key: &str, value: Value, at: At) -> Result<()> {
@@ -90,6 +77,9 @@ pub(super) fn merge(into: &mut Attributes, key: &str, value: Value, at: At) -> R
         }
         (Value::String(_), other) if PIECES.contains(&key) || FIRST.contains(&key) => {
             return Err(at.key(field(key)).error(expected("a string", &other)));
+        }
+        (Value::Object(_), other) if ["custom", "function"].contains(&key) => {
+            return Err(at.key(field(key)).error(expected("an object", &other)));
         }
         (slot, value) => *slot = value,
     }

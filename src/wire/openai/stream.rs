@@ -90,10 +90,6 @@ impl Pieces for Chunks {
     const READ: &'static str = "read openai stream";
     const OWN: &'static [&'static str] = &["choices"];
 
-    fn len(&self) -> usize {
-        self.message.len() + self.calls.len()
-    }
-
     fn take(&mut self, mut chunk: Fields, end: &mut End, events: &mut Events) -> Result<()> {
         name_after(&mut self.ids, &chunk);
         let choice = |choice, at: At| self.choice(Fields::of(choice, at)?, end, events);
@@ -149,9 +145,11 @@ impl Chunks {
         }
         let word = stop_word(choice.take("finish_reason"));
         if word.is_some() {
-            self.calls.show(&mut self.ids, events);
             end.says(word);
             end.says_whole();
+        }
+        if end.is_whole {
+            self.calls.show(&mut self.ids, events);
         }
         end.beside.take(choice);
         Ok(())
@@ -166,7 +164,7 @@ impl Chunks {
             Some(_) => true,
         };
         match key {
-            "tool_calls" | "function_call" => self.calls.len() > 0,
+            "tool_calls" | "function_call" => !self.calls.is_empty(),
             "reasoning" | "reasoning_content" => {
                 is_told("reasoning") || is_told("reasoning_content")
             }
@@ -186,6 +184,10 @@ impl Chunks {
                 events.reasoning(piece);
                 break;
             }
+        }
+        // Some servers send an object instead of its text.
+        if let Some(object @ Value::Object(_)) = delta.get("content") {
+            delta.put("content", object.to_string());
         }
         match delta.get("content") {
             Some(Value::Array(blocks)) => {

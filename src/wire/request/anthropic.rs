@@ -3,9 +3,7 @@
 use serde_json::Value;
 
 use super::body::{Body, Written};
-use super::thinking::behind_question;
 use super::{Request, ToolChoice};
-use crate::message::Message;
 use crate::provider::{Definition, Format, InUrl, origin};
 use crate::wire::anthropic;
 use crate::wire::borrowed::{BorrowedValue, Object};
@@ -33,7 +31,7 @@ pub(super) fn write<'a>(body: &mut Body<'a>, messages: Vec<BorrowedValue<'a>>) -
         (tools_cache, tools.last_mut(), request.tools.last())
     {
         let mark = Some(cache.control());
-        *last = BorrowedValue::Tool(Definition::with(tool, Format::Anthropic, mark));
+        *last = BorrowedValue::Tool(Definition::of(tool, Format::Anthropic, mark));
     }
     body.list("tools", tools)?;
     if let Some(choice) = request.chosen()? {
@@ -61,8 +59,19 @@ pub(super) fn write<'a>(body: &mut Body<'a>, messages: Vec<BorrowedValue<'a>>) -
 /// later turn does not send it, since it may have expired by then.
 fn container<'a>(request: &Request<'a>) -> Option<&'a str> {
     let row = request.row();
-    let (_, running) = behind_question(request.prompt);
-    running.into_iter().rev().filter_map(Message::as_ai).find_map(|ai| {
+    let all: Vec<_> = request.prompt.with_origins().collect();
+    // A temporary behind results begins no turn.
+    let is_beside = |i: usize| {
+        let before = all.iter().take(i).rev().find(|(_, message)| !message.is_user());
+        before.is_some_and(|(_, before)| before.is_tool())
+    };
+    let begins = |i: usize| {
+        all.get(i).is_some_and(|(origin, message)| {
+            message.begins_turn() && !(origin.is_passing() && is_beside(i))
+        })
+    };
+    let running = (0..all.len()).rev().take_while(|i| !begins(*i));
+    running.filter_map(|i| all.get(i)?.1.as_ai()).find_map(|ai| {
         let is_own = origin(ai).is_none_or(|origin| origin == row.name());
         let kept = kept(anthropic::ATTRIBUTE, ai.attributes()).filter(|_| is_own)?;
         kept.get("container")?.get("id")?.as_str()

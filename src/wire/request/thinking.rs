@@ -16,7 +16,6 @@ use crate::prompt::Prompt;
 use crate::provider::Format;
 use crate::wire::anthropic;
 use crate::wire::losses::Losses;
-use crate::wire::terms::running;
 use crate::wire::view::MessageFormat;
 
 pub(super) const LOST: &str = "the option `thinking`";
@@ -65,16 +64,18 @@ impl Request<'_> {
 }
 
 /// Returns the answers and results after the user's last message, if they are an unfinished tool
-/// loop.
+/// loop, and the place of the first. What a user says together with results counts as one of them,
+/// as for the API: they are one entry.
 fn open_loop(prompt: &Prompt) -> Option<(usize, Vec<&Message>)> {
-    let (first, messages) = behind_question(prompt);
-    messages.iter().any(|message| message.has_tool_calls()).then_some((first, messages))
-}
-
-/// Returns the answers and results after the user's last message, and the place of the first. What
-/// a user says together with results counts as one of them.
-pub(super) fn behind_question(prompt: &Prompt) -> (usize, Vec<&Message>) {
     let messages: Vec<_> = prompt.iter().collect();
-    let first = running(&messages);
-    (first, messages.get(first..).unwrap_or_default().to_vec())
+    let is_beside = |i: usize| {
+        let before = messages.iter().take(i).rev().find(|message| !message.is_user());
+        before.is_some_and(|before| before.is_tool())
+    };
+    let begins = messages.iter().enumerate();
+    let begins = begins.rev().find(|(i, message)| message.is_user() && !is_beside(*i));
+    let first = begins.map_or(0, |(i, _)| i + 1);
+    let of_loop = messages.get(first..).unwrap_or_default();
+    let has_calls = of_loop.iter().any(|message| message.has_tool_calls());
+    has_calls.then(|| (first, of_loop.to_vec()))
 }

@@ -241,6 +241,7 @@ fn result(mut fields: Fields, custom: bool, asked: Option<&AiMessage>) -> Result
     let named = fields.peek("name").map(str::to_owned);
     let name = call.map(|call| call.name.clone()).or(named).unwrap_or_default();
     let mut rest = fields.rest();
+    rest.remove("custom");
     if custom && call.is_none() {
         // No other field says so.
         rest.insert("custom".to_owned(), Value::Bool(true));
@@ -380,6 +381,8 @@ fn answer_block(value: Value, at: At, beside: Option<Value>) -> Result<Part> {
     if key == "text" {
         fields.take("type");
     }
+    // The message is kept under this name.
+    fields.take("message");
     // The writer adds empty lists again.
     let mut kept = fields.rest_without_empty(&["annotations", "logprobs"]);
     kept.extend(beside.map(|beside| ("message".to_owned(), beside)));

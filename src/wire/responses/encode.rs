@@ -212,9 +212,9 @@ struct Answer<'s> {
     /// The ids of calls of other kinds that are written as function calls. Reasoning, which is
     /// bound to the item that it came with, is left out then.
     functions: Vec<&'s str>,
-    /// False behind reasoning that the provider knows and is not sent. "Item .. was provided
-    /// without its required 'reasoning' item": without an id, there is no such check. What the
-    /// provider ran by itself needs its id, and is left out.
+    /// False after reasoning that the provider knows and is not sent. "Item .. was provided without
+    /// its required 'reasoning' item": without an id, there is no such check. What the provider ran
+    /// by itself needs its id, and is left out.
     sends_ids: bool,
     items: Vec<Object<'s>>,
 }
@@ -239,8 +239,8 @@ impl<'s> Answer<'s> {
                 },
                 AiPart::Content(part) => match (fields(part), part) {
                     (Some(kept), _) => {
-                        if let Some(item) = object(kept, "item") {
-                            // A compaction stands for what is not sent.
+                        if let Some(item) = item(part, kept) {
+                            // A compaction replaces what is not sent.
                             let is_bound = item.get("type").is_none_or(|it| it != "compaction");
                             if is_bound && !self.sends_ids {
                                 match part {
@@ -347,10 +347,16 @@ fn fields(part: &Part) -> Option<&Attributes> {
     }
 }
 
+/// Returns the item that a part is, among the fields kept for it. A text is never one, whatever
+/// fields its block has.
+fn item<'a>(part: &Part, kept: &'a Attributes) -> Option<&'a Attributes> {
+    object(kept, "item").filter(|_| part.as_text().is_none())
+}
+
 /// Returns whether a part belongs to the same message as the one before it.
 fn continues(part: &AiPart) -> bool {
     let AiPart::Content(part) = part else { return false };
-    fields(part).is_some_and(|kept| !kept.contains_key("message") && !kept.contains_key("item"))
+    fields(part).is_some_and(|kept| !kept.contains_key("message") && item(part, kept).is_none())
 }
 
 /// Returns whether a text from this format has no other fields.

@@ -35,9 +35,12 @@ impl Item {
     }
 
     fn begin(&mut self, events: &mut Events) {
-        let is_asked = input_key(&self.value).is_some() && !kinds::is_hosted(self.text("call_id"));
-        if is_asked && self.call.is_none() {
-            self.call = Some(events.call(self.text("call_id"), self.text("name")));
+        let (id, name) = (self.text("call_id"), self.text("name"));
+        let is_asked = input_key(&self.value).is_some() && !kinds::is_hosted(id);
+        if is_asked && self.call.is_none() && !id.is_empty() && !name.is_empty() {
+            let call = events.call(id, name);
+            events.arguments(call, &self.arguments); // those that came before it was announced
+            self.call = Some(call);
         }
     }
 
@@ -162,6 +165,12 @@ impl Item {
         self.value["type"] == value["type"] && ["id", "call_id"].into_iter().any(is_alike)
     }
 
+    /// Returns whether this is an item of the same kind, as far as both have one.
+    pub(super) fn may_be(&self, value: &Value) -> bool {
+        let (own, other) = (self.value["type"].as_str(), value["type"].as_str());
+        own.is_none() || other.is_none() || own == other
+    }
+
     /// Returns whether this item is done and is another one: of another kind, or of one without
     /// texts under another name.
     pub(super) fn is_unlike(&self, value: &Value) -> bool {
@@ -196,7 +205,7 @@ fn unlike(at: At) -> Error {
 
 /// Returns the texts of a message by block, each with `true` if it is a refusal.
 fn blocks(message: &Value) -> impl Iterator<Item = (bool, &str)> {
-    let is_message = message.get("type").is_none_or(|kind| kind == "message");
+    let is_message = message["type"].as_str().is_none_or(|kind| kind == "message");
     let content = message.get("content").filter(|_| is_message);
     let alone = content.and_then(Value::as_str).map(|text| (false, text));
     let list = content.and_then(Value::as_array).into_iter().flatten();

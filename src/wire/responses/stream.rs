@@ -48,17 +48,16 @@ pub type Stream = FormatStream<Items>;
 /// The part of an answer that has arrived.
 #[derive(Debug, Default)]
 pub struct Items {
-    items: BTreeMap<u64, Item>,
+    items: BTreeMap<Place, Item>,
 }
+
+/// The place of an item: wider than the index of an event, so there is always one behind it.
+type Place = u128;
 
 impl Pieces for Items {
     const NAMESAKE: Provider = Provider::OpenAiResponses;
     const READ: &'static str = "read responses stream";
     const OWN: &'static [&'static str] = &["type"];
-
-    fn len(&self) -> usize {
-        self.items.len()
-    }
 
     fn take(&mut self, mut event: Fields, end: &mut End, events: &mut Events) -> Result<()> {
         let Some(kind) = event.text("type")? else { return Ok(()) };
@@ -135,10 +134,10 @@ impl Items {
             if !item.is_done() {
                 item.finish(value, at.index(i), events)?;
             }
-            self.items.insert(i as u64, item);
+            self.items.insert(i as Place, item);
         }
         // What the whole does not repeat was said all the same.
-        let last = self.items.len() as u64;
+        let last = self.items.len() as Place;
         self.items.extend((last..).zip(streamed.into_values()));
         let answered = kinds::answered(self.items.values().map(Item::value));
         // Items that were never done are not stored.
@@ -153,7 +152,7 @@ impl Items {
 }
 
 /// Returns the item that a piece belongs to, which must not be done yet.
-fn open<'a>(items: &'a mut BTreeMap<u64, Item>, event: &mut Fields) -> Result<&'a mut Item> {
+fn open<'a>(items: &'a mut BTreeMap<Place, Item>, event: &mut Fields) -> Result<&'a mut Item> {
     let item = item(items, event)?;
     if item.is_done() { Err(event.at.error("a piece of an item that is done")) } else { Ok(item) }
 }
@@ -161,7 +160,7 @@ fn open<'a>(items: &'a mut BTreeMap<u64, Item>, event: &mut Fields) -> Result<&'
 /// Returns the place among the streamed items of each that an answer ends with: by its number and
 /// name, else by its name or its number alone, since some servers count otherwise at the end, and
 /// others name otherwise.
-fn found(streamed: &BTreeMap<u64, Item>, output: &[Value]) -> Vec<Option<u64>> {
+fn found(streamed: &BTreeMap<Place, Item>, output: &[Value]) -> Vec<Option<Place>> {
     let mut found = vec![None; output.len()];
     for (by_number, by_name) in [(true, true), (false, true), (true, false)] {
         for (i, value) in output.iter().enumerate() {
@@ -170,7 +169,8 @@ fn found(streamed: &BTreeMap<u64, Item>, output: &[Value]) -> Vec<Option<u64>> {
             }
             let mut left = streamed.iter().filter(|(at, _)| !found.contains(&Some(**at)));
             let place = left.find(|(at, item)| {
-                (!by_number || **at == i as u64) && (!by_name || item.is_named_like(value))
+                (!by_number || **at == i as Place)
+                    && if by_name { item.is_named_like(value) } else { item.may_be(value) }
             });
             found[i] = place.map(|(at, _)| *at);
         }
@@ -178,30 +178,30 @@ fn found(streamed: &BTreeMap<u64, Item>, output: &[Value]) -> Vec<Option<u64>> {
     found
 }
 
-/// Returns the item of an event: by number or name, else the last one. One that ends where another
-/// stands is put behind all.
-fn item<'a>(items: &'a mut BTreeMap<u64, Item>, event: &mut Fields) -> Result<&'a mut Item> {
+/// Returns the item of an event: by number or name, else the last one. If an item ends at the place
+/// of another one, it is put at the end.
+fn item<'a>(items: &'a mut BTreeMap<Place, Item>, event: &mut Fields) -> Result<&'a mut Item> {
     let index = match items.last_key_value() {
         Some((last, newest)) if !event.has("output_index") => place(items, *last, newest, event),
         Some((last, _)) => {
-            let index = number(event, "output_index")?;
+            let index = number(event, "output_index")?.into();
             let is_taken = |value| items.get(&index).is_some_and(|it| it.is_unlike(value));
             if event.get("item").is_some_and(is_taken) { last + 1 } else { index }
         }
-        None => number(event, "output_index")?,
+        None => number(event, "output_index")?.into(),
     };
     Ok(items.entry(index).or_default())
 }
 
 /// Returns the place of an item without a number, as llama.cpp sends them.
-fn place(items: &BTreeMap<u64, Item>, last: u64, newest: &Item, event: &Fields) -> u64 {
+fn place(items: &BTreeMap<Place, Item>, last: Place, newest: &Item, event: &Fields) -> Place {
     let item = event.get("item");
     let field = |key: &str| item?.get(key)?.as_str();
     let name = event.peek("item_id").or_else(|| field("id")).or_else(|| field("call_id"));
     let Some(name) = name.filter(|name| !name.is_empty()) else { return last };
     let known = items.iter().rev().find(|(_, it)| it.names().any(|it| it == name));
     let begins = item.is_some() && (newest.is_done() || newest.names().next().is_some());
-    known.map_or_else(|| last + u64::from(begins), |(place, _)| *place)
+    known.map_or_else(|| last + Place::from(begins), |(place, _)| *place)
 }
 
 fn number(event: &mut Fields, key: &'static str) -> Result<u64> {

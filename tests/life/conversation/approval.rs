@@ -1,4 +1,4 @@
-//! People and the calls that wait for them: one decision, one call.
+//! People and the calls that are pending approval: one decision, one call.
 
 use std::future::{pending, ready};
 use std::sync::atomic::{AtomicBool, AtomicU32};
@@ -6,7 +6,9 @@ use std::task::{Context, Waker};
 
 use memory_prompt::error::Decided;
 use memory_prompt::memory::BoxFuture;
-use memory_prompt::turn::{Done, OnConflict, Waiting};
+use memory_prompt::message::{AiMessage, AiPart, Reasoning};
+use memory_prompt::turn::{Done, OnConflict, Reply, Waiting};
+use memory_prompt::wire::Stop;
 
 use super::either::{BOTH, Either, Own, counting, paying};
 use super::faults::{Slow, polled};
@@ -14,14 +16,14 @@ use super::late_async::Woken;
 use super::*;
 use crate::turn::copy;
 
-/// An answer that pays so often.
+/// An answer that pays this many times.
 pub(crate) fn pays(times: usize) -> Message {
     Message::ai_calls(
         (1..=times).map(|n| ToolCall::new(format!("c{n}"), "pay", json!({"n": n}).to_string())),
     )
 }
 
-/// A turn that has asked, whose model has answered so, and that was handed what it may run.
+/// A turn that has asked, whose model has given this answer, and that was handed what it may run.
 fn begun(mut turn: Turn, prompt: &MemoryPrompt, answer: Message) -> Turn {
     let Next::Ask(_) = turn.next(prompt).unwrap() else { panic!("it asks") };
     turn.answer(answer).unwrap();
@@ -33,7 +35,15 @@ fn pay() -> Tool {
     Tool::new("pay", "Pays.").needing_approval()
 }
 
-/// A process takes over what was left, and dies in this call, of which somebody has approved.
+/// Gives this turn the result of its mail, and ends it.
+fn end(mut mail: Turn, prompt: &MemoryPrompt) {
+    mail.result("m", Ok("mailed")).unwrap();
+    mail.next(prompt).unwrap();
+    mail.answer("Sent.").unwrap();
+    let Next::Done(_) = mail.next(prompt).unwrap() else { panic!("it ends") };
+}
+
+/// A process takes over what was left, and dies in this call, which somebody has approved.
 fn dies_in(memory: &Arc<impl ChatMemory + 'static>, call: &str) {
     let prompt = MemoryPrompt::new(Arc::clone(memory));
     let mut dying = prompt.adopt(&prompt.unfinished().unwrap().remove(0)).unwrap();
@@ -48,8 +58,8 @@ pub(crate) fn decided(outcome: Result<Done>) -> Option<Decided> {
     }
 }
 
-/// A approved, and the tool paid. B, whose page was from before, said no, and that was stored over
-/// the payment: the next prompt said that nothing was paid.
+/// A approved, and the tool paid. B, whose page was older, said no, and that was stored over the
+/// payment: the next prompt said that nothing was paid.
 #[test]
 fn who_decides_second_is_told_what_came_of_it() {
     for is_async in BOTH {
@@ -76,8 +86,8 @@ fn who_decides_second_is_told_what_came_of_it() {
     }
 }
 
-/// A refusal was said by `error` over a call that another owner had been handed and had paid: that
-/// was its result for ever, and the true one was left out.
+/// `error` reported a refusal for a call that another owner had been handed and had paid: that
+/// stayed its result forever, and the true one was left out.
 #[test]
 fn a_true_result_takes_the_place_of_an_answer_by_who_did_not_run_it() {
     let memory = Arc::new(DefaultChatMemory::new());
@@ -100,7 +110,7 @@ fn a_true_result_takes_the_place_of_an_answer_by_who_did_not_run_it() {
     assert_eq!(prompt.preview().unwrap()[2].text(), "paid");
 }
 
-/// Two calls of one answer waited, each with a button of its own. After the first click the turn
+/// Two calls of one answer were pending, each with its own button. After the first click the turn
 /// had another id, and the second button found nothing.
 #[test]
 fn each_of_two_buttons_works() {
@@ -125,8 +135,8 @@ fn each_of_two_buttons_works() {
     }
 }
 
-/// Two turns waited. The first was approved, paid and stored; then the model of the second one was
-/// told that it had not run.
+/// Two turns were pending. The first was approved, paid and stored; then the model of the second
+/// one read that the first had not run.
 #[test]
 fn a_turn_that_is_approved_later_denies_nothing() {
     for is_async in BOTH {
@@ -147,7 +157,7 @@ fn a_turn_that_is_approved_later_denies_nothing() {
     }
 }
 
-/// The same with a turn that its owner has kept, as a value or as JSON: nobody adopts it.
+/// The same with a turn that its owner has kept, as a value or as JSON, and that is not adopted.
 #[test]
 fn a_turn_that_is_kept_until_it_is_approved_is_told_what_others_have_done() {
     let tools = || [pay(), Tool::new("look", "").repeatable()];
@@ -184,8 +194,89 @@ fn a_turn_that_is_kept_until_it_is_approved_is_told_what_others_have_done() {
     }
 }
 
-/// A turn waited while others have made ten payments and have begun another one: of that one the
-/// model can learn nothing elsewhere.
+/// A model had signed its thoughts before its call, and while that waited another turn sent a mail.
+/// The note about the mail was put before the question: the provider refused the thoughts, whatever
+/// was tried, and the approved turn never had its answer.
+#[test]
+fn nothing_changes_before_signed_thoughts() {
+    for is_signed in BOTH {
+        let prompt = MemoryPrompt::new(DefaultChatMemory::new());
+        let tools = || [pay(), Tool::new("mail", "Mails.")];
+        let mail = begun(Turn::from("Mail.").tools(tools()), &prompt, called([("m", "mail")]));
+        let signature = is_signed.then(|| "signed".to_owned());
+        let thought = Reasoning { signature, ..Reasoning::new("Hm.") };
+        let call = ToolCall::new("c1", "pay", "{}");
+        let answer = AiMessage::from_parts([AiPart::Reasoning(thought), AiPart::ToolCall(call)]);
+        let mut turn = Turn::from("Pay.").tools(tools());
+        let Next::Ask(first) = turn.next(&prompt).unwrap() else { panic!() };
+        turn.answer(answer).unwrap();
+        turn.next(&prompt).unwrap();
+        end(mail, &prompt);
+        let mut turn = prompt.adopt(&prompt.unfinished().unwrap().remove(0)).unwrap();
+        turn.approve("c1").unwrap();
+        turn.next(&prompt).unwrap();
+        turn.result("c1", Ok("paid")).unwrap();
+        let Next::Ask(ask) = turn.next(&prompt).unwrap() else { panic!() };
+        let sent = ask.prompt().to_messages();
+        let noted: Vec<_> = sent.iter().map(|it| it.text().contains("\"mailed\"")).collect();
+        let is_kept = sent.starts_with(&first.prompt().to_messages());
+        assert_eq!(is_kept, is_signed, "{sent:#?}");
+        let wanted: &[bool] = if is_signed {
+            &[false, false, false, false, true]
+        } else {
+            &[true, false, false, false]
+        };
+        assert_eq!(noted, wanted, "{sent:#?}");
+        // And it stays where it is.
+        turn.answer(called([("c2", "pay")])).unwrap();
+        turn.approve("c2").unwrap();
+        turn.next(&prompt).unwrap();
+        turn.result("c2", Ok("paid")).unwrap();
+        let Next::Ask(ask) = turn.next(&prompt).unwrap() else { panic!() };
+        assert!(ask.prompt().to_messages().starts_with(&sent), "{:#?}", ask.prompt());
+    }
+}
+
+/// The same where an answer paused: the note was put behind its first half, which the next one was
+/// to continue. And where a request came again, behind what was stored of it.
+#[test]
+fn what_is_new_stands_behind_a_whole_answer_with_signed_thoughts() {
+    let prompt = MemoryPrompt::new(DefaultChatMemory::new());
+    let tools = || [Tool::new("book", "Books."), Tool::new("mail", "Mails.")];
+    let signed = |more: AiPart| {
+        let thought = Reasoning { signature: Some("signed".to_owned()), ..Reasoning::new("Hm.") };
+        Reply::from(AiMessage::from_parts([AiPart::Reasoning(thought), more]))
+    };
+    let mail = || begun(Turn::from("Mail.").tools(tools()), &prompt, called([("m", "mail")]));
+    let first = mail();
+    let mut turn = Turn::from("Look and book.").tools(tools()).with_id("r");
+    turn.next(&prompt).unwrap();
+    let mut half = signed(AiPart::from("So far:"));
+    half.stop = Some(Stop::Paused);
+    turn.answer(half).unwrap();
+    end(first, &prompt);
+    let mut turn = copy(&turn).tools(tools());
+    let Next::Ask(ask) = turn.next(&prompt).unwrap() else { panic!() };
+    assert!(ask.prompt().iter().last().unwrap().as_ai().is_some(), "{:#?}", ask.prompt());
+    turn.answer(signed(AiPart::ToolCall(ToolCall::new("c1", "book", "{}")))).unwrap();
+    turn.next(&prompt).unwrap();
+    turn.result("c1", Ok("booked")).unwrap();
+    let is_note = |it: &Message| it.text().starts_with("(Begun earlier");
+    let Next::Ask(ask) = turn.next(&prompt).unwrap() else { panic!() };
+    assert!(is_note(ask.prompt().iter().last().unwrap()), "{:#?}", ask.prompt());
+    turn.interrupt(OnInterrupt::Keep);
+    turn.next(&prompt).unwrap();
+
+    end(mail(), &prompt);
+    let mut again = Turn::from("Look and book.").tools(tools()).with_id("r");
+    let Next::Ask(ask) = again.next(&prompt).unwrap() else { panic!() };
+    let sent: Vec<_> = ask.prompt().iter().map(is_note).collect();
+    assert_eq!(sent.iter().filter(|it| **it).count(), 1);
+    assert!(sent.last().unwrap(), "{:#?}", ask.prompt());
+}
+
+/// While a turn was pending, others made ten payments and began another one. Only the note can tell
+/// the model about that one.
 #[test]
 fn a_call_that_runs_is_told_before_those_that_are_stored() {
     let prompt = MemoryPrompt::new(DefaultChatMemory::new());
@@ -211,7 +302,7 @@ fn a_call_that_runs_is_told_before_those_that_are_stored() {
     assert!(note.contains("and 3 earlier calls") && note.contains("\"n\":12"), "{note}");
 }
 
-/// 200 parked calls were told in 111 KB before each question, behind which small models did not
+/// 200 parked calls were listed in 111 KB before each question, after which small models did not
 /// find it; and in a budget of 4,000 tokens no question fitted any more.
 #[test]
 fn a_note_about_many_calls_is_short_and_stands_before_the_question() {
@@ -239,8 +330,8 @@ fn a_note_about_many_calls_is_short_and_stands_before_the_question() {
     assert!(sent[0].contains("have begun calls") && sent[1] == "Hi?", "{sent:?}");
 }
 
-/// A process died while it paid, another one while a person was to decide. Each service wrote the
-/// same fifteen lines to end the first and spare the second.
+/// One process died while it paid, another one while a person was to decide. Each service needed
+/// the same fifteen lines to end the first and spare the second.
 #[test]
 fn the_turns_of_dead_processes_are_ended() {
     for is_async in BOTH {
@@ -259,7 +350,7 @@ fn the_turns_of_dead_processes_are_ended() {
     }
 }
 
-/// A process died while it ran the first of two calls, and a person was still to decide on the
+/// A process died while it ran the first of two calls, and a person still had to decide on the
 /// second.
 #[test]
 fn a_turn_that_runs_one_call_is_busy_for_the_other_button() {
@@ -282,8 +373,8 @@ fn a_turn_that_runs_one_call_is_busy_for_the_other_button() {
 }
 
 /// An answer looked something up and wanted to pay, and the process died before the look-up was
-/// written down. `recover` said each time anew that it had ended the turn; the button and a retry
-/// of the request were busy for ever.
+/// written down. Each call of `recover` said again that it had ended the turn; the button and a
+/// retry of the request were busy forever.
 #[test]
 fn a_call_beside_a_repeatable_one_of_a_dead_process_can_be_decided_on() {
     for is_async in BOTH {
@@ -310,9 +401,9 @@ fn a_call_beside_a_repeatable_one_of_a_dead_process_can_be_decided_on() {
     }
 }
 
-/// Three payments waited. The process died in the first, and then in the second: from then on each
-/// `recover` was an error, since nobody knew what had come of the first, and a service that begins
-/// with it did not start any more.
+/// Three payments were pending. The process died in the first, and then in the second. From then on
+/// each `recover` was an error, since the outcome of the first was unknown, and a service that
+/// begins with `recover` no longer started.
 #[test]
 fn a_process_may_die_in_one_call_after_the_other() {
     for is_async in BOTH {
@@ -332,8 +423,8 @@ fn a_process_may_die_in_one_call_after_the_other() {
     }
 }
 
-/// A process died in a turn that was not to be stored behind others, and another tab had said
-/// something since: each `recover` was a conflict, and the turns behind it in the list were left.
+/// A process died in a turn that must not be stored after others, and another tab had said
+/// something since. Each `recover` was a conflict, and the later turns in the list were left.
 #[test]
 fn a_dead_turn_that_was_to_fail_where_others_append_is_ended() {
     for is_async in BOTH {
@@ -351,8 +442,8 @@ fn a_dead_turn_that_was_to_fail_where_others_append_is_ended() {
     }
 }
 
-/// One of three dead turns could not be taken over, for the disk was full for a moment: the others
-/// were left too.
+/// One of three dead turns could not be taken over, because the disk was full for a moment: the
+/// others were left too.
 #[test]
 fn a_dead_turn_that_can_not_be_ended_leaves_the_others_no_worse() {
     for is_async in BOTH {
@@ -370,9 +461,9 @@ fn a_dead_turn_that_can_not_be_ended_leaves_the_others_no_worse() {
     }
 }
 
-/// The result of a report outgrew the slot, which still said that a payment waits. Somebody
-/// approved of it and it was paid; the process died, the payment was in the inbox, and was paid
-/// again. And where nobody had answered the turn was parked, and what came of the report was in no
+/// The result of a report outgrew the slot, which still said that a payment was pending. Somebody
+/// approved it and it was paid; the process died, the payment was still in the inbox, and was paid
+/// again. And if nobody had decided, the turn was parked, and the result of the report was in no
 /// memory.
 #[test]
 fn a_call_is_not_approved_of_that_its_slot_would_let_run_again() {
@@ -395,8 +486,8 @@ fn a_call_is_not_approved_of_that_its_slot_would_let_run_again() {
     }
 }
 
-/// A turn filled its slot but for some bytes: its call could be approved of and never refused, and
-/// where its process died nobody could write that down.
+/// A turn filled its slot except for some bytes. Its call could be approved but never refused, and
+/// if its process died, that could not be written down.
 #[test]
 fn a_call_of_a_turn_that_fills_its_slot_can_be_refused() {
     for is_async in BOTH {
@@ -419,8 +510,8 @@ fn a_call_of_a_turn_that_fills_its_slot_can_be_refused() {
     }
 }
 
-/// A user said no to one of two payments. While the other one waited, the models of later turns
-/// were told that the first was done, with the refusal as its result.
+/// A user refused one of two payments. While the other one was pending, the models of later turns
+/// read that the first was done, with the refusal as its result.
 #[test]
 fn a_refused_call_is_not_told_as_done() {
     for is_async in BOTH {
@@ -435,8 +526,8 @@ fn a_refused_call_is_not_told_as_done() {
     }
 }
 
-/// A call waited for a person, and the answer of the memory to their approval got lost: nobody ran
-/// the call, and the button was dead.
+/// A call was pending, and the reply of the memory to its approval was lost: the call was never
+/// run, and the button was dead.
 #[test]
 fn a_decision_whose_answer_gets_lost_stands() {
     for is_async in BOTH {
@@ -450,8 +541,8 @@ fn a_decision_whose_answer_gets_lost_stands() {
     }
 }
 
-/// Two payments waited. The memory failed once while the first was approved of, and the second was
-/// closed as not run, though nobody had decided on it.
+/// Two payments were pending. The memory failed once while the first was approved, and the second
+/// was closed as not run, though nobody had decided on it.
 #[test]
 fn a_fault_while_one_call_is_decided_on_leaves_the_other_one_waiting() {
     for (is_async, is_done, at) in BOTH.into_iter().flat_map(|is_async| {
@@ -480,8 +571,8 @@ fn a_fault_while_one_call_is_decided_on_leaves_the_other_one_waiting() {
     }
 }
 
-/// The answer of the memory to an approval got lost, and then it could not be read: the error said
-/// that nothing was changed, and the call was approved of.
+/// The reply of the memory to an approval was lost, and then the memory could not be read. The
+/// error said that nothing was changed, but the call was approved.
 #[test]
 fn a_decision_of_which_nobody_knows_is_not_said_to_have_changed_nothing() {
     for is_async in BOTH {
@@ -504,8 +595,8 @@ fn a_decision_of_which_nobody_knows_is_not_said_to_have_changed_nothing() {
     }
 }
 
-/// A payment ended after its turn had. Whoever decided second was told that nobody knows what came
-/// of it, while each prompt said so.
+/// A payment ended after its turn had. The person who decided second read that its outcome was
+/// unknown, while each prompt had it.
 #[test]
 fn who_decides_second_is_told_of_a_late_result() {
     for is_async in BOTH {
@@ -533,7 +624,7 @@ fn who_decides_second_is_told_of_a_late_result() {
     }
 }
 
-/// The conversation was cleared while a call waited.
+/// The conversation was cleared while a call was pending.
 #[test]
 fn a_call_of_a_conversation_that_was_cleared_waits_no_more() {
     let model = Scripted::new().says(pays(1));
@@ -544,7 +635,7 @@ fn a_call_of_a_conversation_that_was_cleared_waits_no_more() {
     assert!(texts(&memory).is_empty());
 }
 
-/// An async service asked a person over the network, and its approver could only block.
+/// An async service asked a person over the network, but its approver could only block.
 #[test]
 fn an_approver_may_be_async() {
     let memory = Arc::new(DefaultChatMemory::new());
@@ -560,7 +651,7 @@ fn an_approver_may_be_async() {
     assert_eq!(texts(&memory)[2..4], ["Once is enough.", "paid"]);
 }
 
-/// What a user typed while a turn ran could reach only turns of loops of one's own.
+/// What a user typed while a turn ran could reach only turns of hand-written loops.
 #[test]
 fn what_the_user_adds_reaches_the_turn_that_runs() {
     for is_async in BOTH {
@@ -582,10 +673,10 @@ fn what_the_user_adds_reaches_the_turn_that_runs() {
     }
 }
 
-/// What a model does when it is asked for the n-th time: it may steer its own turn, and stop it.
+/// What a model does when it is asked for the n-th time: it may steer or stop its own turn.
 type Act = fn(usize, &dyn Fn(&str), &Stopper) -> Result<Reply, ModelError>;
 
-/// Returns what is stored of a question to such a model, of at most one round of calls.
+/// Returns what is stored of a question to such a model, with at most one round of calls.
 fn steered(is_async: bool, act: Act) -> Vec<String> {
     let (memory, own) = (Arc::new(DefaultChatMemory::new()), Own::default());
     let (asks, asked) = (own.clone(), AtomicUsize::new(0));
@@ -604,7 +695,7 @@ fn steered(is_async: bool, act: Act) -> Vec<String> {
 const NO_MORE: &str = "Not run: the limit of rounds of calls in a turn is 1.";
 
 /// A user added something, and then the answer broke off, the rounds were used up, the user stopped
-/// it or the model failed: what they had added was taken, and stored nowhere.
+/// it or the model failed: the addition was accepted, but stored nowhere.
 #[test]
 fn what_the_user_adds_at_the_end_is_stored() {
     let acts: [(Act, &[&str]); 4] = [
@@ -650,8 +741,8 @@ fn what_the_user_adds_at_the_end_is_stored() {
     }
 }
 
-/// Somebody was asked whether a payment may be made, and the user added something meanwhile. The
-/// turn was parked, and what they had added was dropped.
+/// Somebody was asked to approve a payment, and the user added something meanwhile. The turn was
+/// parked, and the addition was dropped.
 #[test]
 fn what_the_user_adds_to_a_turn_that_is_parked_is_kept() {
     for is_async in BOTH {
@@ -672,8 +763,8 @@ fn what_the_user_adds_to_a_turn_that_is_parked_is_kept() {
     }
 }
 
-/// What a user added was too large for the memory: it was taken, and the turn that ran failed,
-/// whose answer was paid for.
+/// What a user added was too large for the memory: it was accepted, and the running turn failed,
+/// although its answer was paid for.
 #[test]
 fn what_is_too_large_to_be_added_does_not_end_the_turn() {
     for (limits, is_taken) in [
@@ -701,8 +792,8 @@ fn what_is_too_large_to_be_added_does_not_end_the_turn() {
     }
 }
 
-/// A user gave a question up of which a call waited. It was stored all the same, as a turn that was
-/// interrupted.
+/// A user abandoned a question with a pending call. It was stored all the same, as an interrupted
+/// turn.
 #[test]
 fn a_parked_turn_of_which_nothing_has_run_is_forgotten() {
     let memory = Arc::new(DefaultChatMemory::new());
@@ -718,8 +809,8 @@ fn a_parked_turn_of_which_nothing_has_run_is_forgotten() {
     }
 }
 
-/// A user stopped the answer while somebody was asked about a payment, who wanted to decide later.
-/// The turn waited for the person all the same, and the stop was forgotten.
+/// A user stopped the answer while another person was asked about a payment and wanted to decide
+/// later. The turn still waited for that person, and the stop was forgotten.
 #[test]
 fn a_stop_while_somebody_is_asked_is_not_forgotten() {
     for (is_async, calls) in BOTH.into_iter().flat_map(|it| [(it, 1), (it, 2)]) {
@@ -737,7 +828,7 @@ fn a_stop_while_somebody_is_asked_is_not_forgotten() {
     }
 }
 
-/// An async approver asked a person who did not come. A stop ended nothing until that person came.
+/// An async approver asked a person who did not come. A stop had no effect until that person came.
 #[test]
 fn a_stop_ends_the_wait_for_an_async_approver() {
     let memory = Arc::new(DefaultChatMemory::new());
@@ -758,8 +849,8 @@ fn a_stop_ends_the_wait_for_an_async_approver() {
     assert_eq!(texts(&memory), ["Pay.", "", "Not run: the turn was interrupted."]);
 }
 
-/// Approves of a payment, or has it answered anew, and stops that after so many polls. Returns true
-/// if nothing had begun by then.
+/// Approves a payment, or regenerates its answer, and stops that after this many polls. Returns
+/// true if nothing had begun by then.
 fn is_stopped_after(polls: usize, is_approved: bool) -> bool {
     let (paid, asked) = (Arc::default(), Arc::new(AtomicU32::new(0)));
     let counts = Arc::clone(&asked);
@@ -792,7 +883,7 @@ fn is_stopped_after(polls: usize, is_approved: bool) -> bool {
 }
 
 /// A user approved, and stopped the answer while the decision was written: the stop was forgotten,
-/// and the payment was made. A stop of an answer that was to be given anew was forgotten too.
+/// and the payment was made. A stop of a regeneration was forgotten too.
 #[test]
 fn a_stop_that_comes_while_an_answer_begins_is_not_forgotten() {
     for is_approved in [true, false] {

@@ -1,5 +1,5 @@
-//! What others do between two steps of a turn: another tab, a second copy, a request that comes
-//! again, a future that is dropped.
+//! What others do between two steps of a turn: another tab, a second copy, a repeated request, a
+//! dropped future.
 
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,8 +27,7 @@ fn request() -> Turn {
     Turn::from("Pay.").with_id("request 1")
 }
 
-/// A conversation in which the request was paid for and its model failed: it is stored without an
-/// answer.
+/// A conversation in which the request paid and its model failed: it is stored without an answer.
 fn unanswered(prompt: MemoryPrompt) -> Conversation {
     let model = Scripted::new().calls("pay", json!({})).fails("overloaded");
     let first = Conversation::new(prompt, model).tool(Tool::new("pay", "Pays."), nothing);
@@ -46,14 +45,14 @@ fn tab() -> (Arc<DefaultChatMemory>, MemoryPrompt) {
     (memory, tab)
 }
 
-/// Another tab asks something else, and so goes to another branch.
+/// Another tab asks something else, and so moves to another branch.
 fn goes_elsewhere(memory: &Arc<DefaultChatMemory>) -> impl Fn() + Send + Sync + 'static {
     let memory = Arc::clone(memory);
     move || drop(MemoryPrompt::new(Arc::clone(&memory)).with_branches().edit(0, Message::user("?")))
 }
 
-/// A person said no, in another tab the conversation went to another branch meanwhile, and the
-/// model failed: the turn that was to be forgotten looked at its slot again and again, for ever.
+/// A person said no, another tab moved the conversation to another branch meanwhile, and the model
+/// failed: the turn that was to be forgotten read its slot again and again, forever.
 #[test]
 fn a_turn_that_is_given_up_on_a_branch_that_was_left_ends() {
     let (memory, prompt) = tab();
@@ -70,8 +69,8 @@ fn a_turn_that_is_given_up_on_a_branch_that_was_left_ends() {
     assert!(MemoryPrompt::new(memory).unfinished().unwrap().is_empty());
 }
 
-/// The answer of a request that came again could not be stored, since another tab had moved on, and
-/// the next time it was paid once more.
+/// The answer of a repeated request could not be stored, since another tab had moved on, and the
+/// next time it was paid again.
 #[test]
 fn a_request_that_comes_again_is_answered_on_the_branch_that_was_left() {
     let (memory, prompt) = tab();
@@ -92,8 +91,8 @@ fn a_request_that_comes_again_is_answered_on_the_branch_that_was_left() {
 }
 
 /// A payment took too long and its turn was stored without an answer. Its request came again and
-/// waited for a person: what came of the payment was put off until that one had decided, and lost
-/// if its conversation was dropped.
+/// was pending approval: the outcome of the payment was put off until the decision, and lost if the
+/// conversation was dropped.
 #[test]
 fn a_late_result_waits_for_no_later_request_of_its_id() {
     let (memory, prompt) = shared();
@@ -114,7 +113,7 @@ fn a_late_result_waits_for_no_later_request_of_its_id() {
 }
 
 /// Somebody else decided on the call of a turn that its owner kept, or had as JSON: it was parked
-/// for ever, with a call that nobody could decide on.
+/// forever, with a call that nobody could decide on.
 #[test]
 fn a_kept_turn_that_others_have_decided_is_over() {
     let (memory, prompt) = shared();
@@ -135,8 +134,8 @@ fn a_kept_turn_that_others_have_decided_is_over() {
     assert_eq!(done.ended, Ended::Adopted);
 }
 
-/// A turn was kept as JSON while it waited for a person. Once that one had approved, its payment
-/// was told to be of unknown outcome, and was not made; or it could not be given up.
+/// A turn was kept as JSON while it was pending approval. After the approval, its payment was
+/// reported as of unknown outcome, and was not made; or the turn could not be abandoned.
 #[test]
 fn a_kept_turn_that_nobody_else_has_touched_is_decided_by_its_owner() {
     for is_approved in [true, false] {
@@ -161,8 +160,8 @@ fn a_kept_turn_that_nobody_else_has_touched_is_decided_by_its_owner() {
     }
 }
 
-/// A message was pinned while a turn waited for a person. Once that one had approved, the turn was
-/// told of a position behind its own end, and ended without an answer.
+/// A message was pinned while a turn was pending approval. After the approval, the turn got a
+/// position after its own end, and ended without an answer.
 #[test]
 fn a_turn_that_waits_is_told_of_no_later_pin() {
     let (memory, _) = shared();
@@ -177,8 +176,8 @@ fn a_turn_that_waits_is_told_of_no_later_pin() {
     assert_eq!(conversation.approve(&parked.waiting()[0]).unwrap().text(), "Paid.");
 }
 
-/// Of two copies of one turn whose model calls alike, one took over the slot of the other, and the
-/// button that it showed was that of a turn which nobody had.
+/// Of two copies of one turn whose models make the same calls, one took over the slot of the other,
+/// and the button that it showed was that of a turn that no longer existed.
 #[test]
 fn a_copy_that_takes_over_the_slot_of_the_other_shows_its_button() {
     let (memory, _) = shared();
@@ -195,8 +194,8 @@ fn a_copy_that_takes_over_the_slot_of_the_other_shows_its_button() {
     assert_eq!(second.approve(&parked.waiting()[0]).unwrap().text(), "Paid.");
 }
 
-/// A queue delivered a turn twice. The model failed for the second copy, which was given up: and
-/// with it the result that the first one still waited for.
+/// A queue delivered a turn twice. The model failed for the second copy, which was abandoned, and
+/// with it the result that the first copy still waited for.
 #[test]
 fn a_copy_that_is_given_up_drops_no_result_of_the_other() {
     let (memory, prompt) = shared();
@@ -240,8 +239,8 @@ fn what_was_added_is_in_a_kept_turn_whose_future_was_dropped() {
     assert!(done.text().contains("And cheap."), "{}", done.text());
 }
 
-/// Of two payments that ran at once one had returned when the request was dropped. Others ended the
-/// turn, and nobody ever told what had come of it, though the process that knew lived on.
+/// Of two concurrent payments, one had returned when the request was dropped. Others ended the
+/// turn, and its outcome was never stored, though the process that knew it was still alive.
 #[test]
 fn what_had_returned_before_a_drop_is_stored_once_others_have_ended_the_turn() {
     let memory = Arc::new(DefaultChatMemory::new());
@@ -261,8 +260,7 @@ fn what_had_returned_before_a_drop_is_stored_once_others_have_ended_the_turn() {
     assert!(said.contains(&"paid".to_owned()), "{said:?}");
 }
 
-/// Whoever followed a turn up to its error was told the end of its retry torn by a letter, or
-/// nothing at all.
+/// A follower of a turn that failed got the end of its retry with a torn letter, or nothing at all.
 #[test]
 fn who_follows_a_request_behind_its_error_is_told_its_retry_whole() {
     let (_, prompt) = shared();
@@ -288,7 +286,7 @@ fn who_follows_a_request_behind_its_error_is_told_its_retry_whole() {
     }
 }
 
-/// A memory that takes no append while it is full.
+/// A memory that refuses appends while it is full.
 #[derive(Debug, Default)]
 struct Full(DefaultChatMemory, AtomicBool);
 
@@ -305,8 +303,8 @@ impl ChatMemory for Full {
     }
 }
 
-/// A process that was to end asked again and again whether all was stored while its disk was full:
-/// the result was thrown away, and then it was told that nothing was left.
+/// A process that was about to end asked repeatedly whether all was stored while its disk was full:
+/// the result was thrown away, and then the answer was that nothing was left.
 #[test]
 fn a_late_result_is_kept_however_long_the_memory_fails() {
     let memory = Arc::new(Full::default());
@@ -326,7 +324,7 @@ fn a_late_result_is_kept_however_long_the_memory_fails() {
     assert_eq!(memory.messages().unwrap().last().unwrap().text(), "paid");
 }
 
-/// Where nobody can tell whether a turn is stored, its copy stored it once more.
+/// If it is unknown whether a turn is stored, its copy stored it a second time.
 #[test]
 fn a_copy_of_a_turn_that_may_be_stored_is_not_stored_again() {
     let memory = Odd::new(Limits::default());
@@ -340,8 +338,8 @@ fn a_copy_of_a_turn_that_may_be_stored_is_not_stored_again() {
     assert_eq!(memory.next_position().unwrap(), 2);
 }
 
-/// A request that came again was steered before it waited for a person. When it came once more, it
-/// was refused: another question had its id.
+/// A repeated request was steered before it was pending approval. When it came again, it was
+/// refused as another question with its id.
 #[test]
 fn a_request_that_was_steered_and_waits_is_the_same_question() {
     let (memory, prompt) = shared();
@@ -358,8 +356,8 @@ fn a_request_that_was_steered_and_waits_is_the_same_question() {
     assert_eq!((third.ended, third.waiting().len()), (Ended::Parked, 1));
 }
 
-/// Two versions of a program ran for a while. The older one could not read a turn of the newer one,
-/// and ended none of its own.
+/// Two versions of a program ran side by side. The older one could not read a turn of the newer
+/// one, and then ended none of its own.
 #[test]
 fn one_turn_that_cannot_be_read_keeps_no_other_from_its_end() {
     let (memory, prompt) = shared();

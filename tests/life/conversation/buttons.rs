@@ -1,5 +1,5 @@
-//! Buttons that are older than what they decide on, or elsewhere: each decides on its own call, or
-//! says what came of it.
+//! Buttons that are older than what they decide on, or from another place: each decides on its own
+//! call, or reports the outcome of that call.
 
 use std::sync::Barrier;
 use std::sync::atomic::AtomicU32;
@@ -20,8 +20,8 @@ fn changed(waiting: &Waiting, field: &str, value: serde_json::Value) -> Waiting 
     serde_json::from_value(json).unwrap()
 }
 
-/// While two versions of a service were deployed, a person approved of a payment at the older one,
-/// which has no such tool: the model was told so, and what they had approved of was never done.
+/// While two versions of a service were deployed, a person approved a payment at the older one,
+/// which has no such tool: the model read that, and the approved call was never made.
 #[test]
 fn a_call_is_not_approved_where_it_could_not_be_run() {
     for is_async in BOTH {
@@ -47,8 +47,8 @@ fn a_call_is_not_approved_where_it_could_not_be_run() {
     }
 }
 
-/// Models and clients count from one: in two conversations a call of the same id waited, in a turn
-/// of the same id, and the button of one decided on the other.
+/// Models and clients count from one. In two conversations, calls of the same id were pending, in
+/// turns of the same id, and the button of one decided on the other.
 #[test]
 fn a_button_of_another_conversation_decides_nothing() {
     for is_async in BOTH {
@@ -68,8 +68,8 @@ fn a_button_of_another_conversation_decides_nothing() {
     }
 }
 
-/// A conversation was cleared, or deleted, and its client asked the same request again. The button
-/// of before decided on the new call, which nobody had looked at.
+/// A conversation was cleared, or deleted, and its client sent the same request again. The old
+/// button decided on the new call, which nobody had looked at.
 #[test]
 fn a_button_of_before_decides_nothing_on_what_was_begun_anew() {
     for is_cleared in BOTH {
@@ -96,9 +96,9 @@ fn a_button_of_before_decides_nothing_on_what_was_begun_anew() {
     }
 }
 
-/// A payment was approved of and made, and the model failed behind it. The client asked once more,
-/// and the model wanted another payment, which waits: the first button said that its turn is gone,
-/// as if nobody had paid.
+/// A payment was approved and made, and then the model failed. The client asked again, and the
+/// model wanted another payment, which is pending: the first button said that its turn is gone, as
+/// if nothing had been paid.
 #[test]
 fn a_button_says_that_its_call_has_run_though_a_retry_waits() {
     for is_async in BOTH {
@@ -118,7 +118,7 @@ fn a_button_says_that_its_call_has_run_though_a_retry_waits() {
     }
 }
 
-/// The same button is hit from many places at once.
+/// The same button is clicked in many places at once.
 #[test]
 fn of_many_clicks_at_once_one_decides() {
     for round in 0..20 {
@@ -166,7 +166,7 @@ fn a_button_with_strange_ids_decides_nothing() {
     assert_eq!(conversation.approve(waiting).unwrap().text(), "Paid.");
 }
 
-/// The clock of a process that died was a year ahead, and that of another one stood at 1970.
+/// The clock of one dead process was a year ahead, and that of another one was at 1970.
 #[test]
 fn clocks_that_go_wrong_end_no_turn_too_early() {
     let prompt = MemoryPrompt::new(DefaultChatMemory::new());
@@ -194,7 +194,8 @@ fn clocks_that_go_wrong_end_no_turn_too_early() {
     conversation.run(&mut turn, |_| {}).unwrap_err();
 }
 
-/// Who decides saw the calls of one conversation at a time, and asked each of 10,000 for its own.
+/// The person who decides saw the calls of one conversation at a time, and had to ask each of
+/// 10,000.
 #[test]
 fn an_inbox_has_the_calls_of_all_conversations_in_pages() {
     let store = InMemoryStore::new();

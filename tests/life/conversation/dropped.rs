@@ -10,7 +10,7 @@ use super::faults::{Slow, polled, polls};
 use super::*;
 use crate::counted::counted;
 
-/// A call: the polls that its tool takes, and whether it may run again and fails.
+/// A call: how many polls its tool takes, and whether it is repeatable and fails.
 #[derive(Clone, Copy, Debug)]
 struct Made {
     polls: usize,
@@ -72,9 +72,9 @@ fn known(messages: &[Message]) -> BTreeMap<usize, String> {
 
 counted! {
     #![cases(2_000)]
-    /// Two payments ran at once, and the request was given up while the second one took its time.
-    /// What the first one had returned was dropped with it: run again, the kept turn told the model
-    /// that nobody knew what had come of either.
+    /// Two payments ran at once, and the request was dropped while the second one still ran. The
+    /// result of the first one was dropped with it: when the kept turn ran again, its model read
+    /// that the outcome of both was unknown.
     #[test]
     fn what_returned_before_a_drop_is_in_the_turn(
         rounds in proptest::collection::vec(

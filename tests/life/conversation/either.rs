@@ -1,4 +1,4 @@
-//! A conversation of either kind, so that what both do is said once.
+//! A conversation of either kind, so that what both do is written once.
 
 use std::future::ready;
 use std::sync::Weak;
@@ -30,7 +30,7 @@ pub(crate) fn counting(
 
 pub(crate) const BOTH: [bool; 2] = [false, true];
 
-/// What one of either kind does; an async one is polled until that is done.
+/// The result of an operation of either kind; an async one is polled to its end.
 macro_rules! does {
     ($either:expr, $it:ident => $done:expr) => {
         match $either {
@@ -60,7 +60,7 @@ impl Either {
         conversation.tool(Tool::new("pay", "Pays.").needing_approval(), counting(paid))
     }
 
-    /// A conversation over this memory with a model that answers so.
+    /// A conversation over this memory with a model that gives these answers.
     pub(crate) fn by(
         is_async: bool,
         memory: &Arc<impl ChatMemory + 'static>,
@@ -140,7 +140,7 @@ impl Either {
     }
 }
 
-/// A conversation of either kind over a memory of its own, and how often it has paid.
+/// A conversation of either kind over its own memory, and how often it has paid.
 pub(crate) fn paying(
     is_async: bool,
     model: Scripted,

@@ -1,4 +1,4 @@
-//! Whatever goes wrong in turns, what is stored is whole, and the next one works.
+//! Whatever goes wrong in turns, what is stored is complete, and the next turn works.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::future::{pending, poll_fn};
@@ -27,15 +27,15 @@ use crate::wrong::wrong;
 enum Step {
     Calls(Vec<Called>),
     Fails,
-    /// A limit of the rate, as a provider says it.
+    /// A rate limit, as a provider reports it.
     Limited,
-    /// What it sends is no JSON.
+    /// What it sends is not JSON.
     Garbage,
     /// Its stream breaks off.
     Cut,
-    /// Its stream stands still for ever.
+    /// Its stream stalls forever.
     Stalls,
-    /// Before it answers, another tab appends so often.
+    /// Before it answers, another tab appends this often.
     Other(usize),
     /// Before it answers, the conversation is cleared and begun again.
     Clears,
@@ -65,19 +65,18 @@ enum Called {
 #[allow(clippy::struct_excessive_bools)] // settings, each by itself
 struct Plan {
     steps: Vec<Step>,
-    /// The future is dropped after so many polls: at any await.
+    /// The future is dropped after this many polls: at any await.
     drop_after: Option<usize>,
-    /// The most rounds, what is done where others append, and what is said of calls that need
-    /// approval.
+    /// The most rounds, the rule if others append, and the decision on calls that need approval.
     settings: (u32, OnConflict, Approval),
     fails: Fails,
     /// What is left over is adopted after a restart.
     goes_on: bool,
-    /// First the turns of dead processes are ended, and what waits is decided on.
+    /// First the turns of dead processes are ended, and pending calls are decided on.
     recovers: bool,
-    /// It is adopted by two who share one copy of it.
+    /// It is adopted by two owners who share one copy of it.
     is_copied: bool,
-    /// The turn is kept, and run again where its run is dropped or fails.
+    /// The turn is kept, and run again if its run is dropped or fails.
     is_kept: bool,
 }
 
@@ -126,29 +125,28 @@ fn plans() -> impl Strategy<Value = Plan> {
     )
 }
 
-/// A memory that takes its time before and after each change.
+/// A memory that is slow before and after each change.
 #[derive(Debug)]
 pub(crate) struct Slow<M: ?Sized = DefaultChatMemory>(pub(crate) Arc<M>);
 
-/// A memory of no message of more than 2,000 bytes, and slots of so many, which fails as it is
-/// told.
+/// A memory for messages of at most 2,000 bytes, and slots of this many, which fails as configured.
 #[derive(Debug)]
 struct Small(Arc<DefaultChatMemory>, Arc<Mutex<Fails>>, usize);
 
-/// Behind so many writes, or writes and reads, so many fail. Writes are made all the same where
-/// only their answer is lost.
+/// After this many writes, or writes and reads, this many fail. If only the reply is lost, the
+/// write is still made.
 #[derive(Clone, Copy, Debug, Default)]
 struct Fails {
     behind: usize,
     times: usize,
     is_lost: bool,
     with_reads: bool,
-    /// Behind a write whose answer gets lost, somebody adopts what there is; true: and ends it.
+    /// After a write whose reply is lost, somebody adopts what there is and, if true, ends it.
     adopted: Option<bool>,
 }
 
 impl Small {
-    /// Returns whether this one fails, and then whether only its answer is lost.
+    /// Returns whether this one fails, and then whether only its reply is lost.
     fn fails(&self) -> Option<bool> {
         let mut fails = self.1.lock().unwrap();
         let now = *fails;
@@ -182,7 +180,7 @@ impl Small {
     }
 }
 
-/// Adopts all that has not ended, and ends it, or leaves it where it is.
+/// Adopts everything that has not ended, and ends it or leaves it where it is.
 fn adopt(prompt: &MemoryPrompt, and_ends: bool) {
     for unfinished in prompt.unfinished().unwrap() {
         let mut turn = prompt.adopt(&unfinished).unwrap().on_conflict(OnConflict::Behind);
@@ -193,7 +191,7 @@ fn adopt(prompt: &MemoryPrompt, and_ends: bool) {
     }
 }
 
-/// Is pending so often.
+/// Is pending this many times.
 pub(crate) async fn polls(mut left: usize) {
     poll_fn(|_| match left.checked_sub(1) {
         None => Poll::Ready(()),
@@ -267,17 +265,17 @@ impl ChatMemory for Small {
     }
 }
 
-/// What adds a text to the turn that runs.
+/// Adds a text to the running turn.
 type Steer = dyn Fn(&str) -> bool + Send + Sync;
 
-/// The model, the tools and everybody else.
+/// The model, the tools and all others.
 #[derive(Clone)]
 struct World(Arc<Mutex<State>>, Arc<DefaultChatMemory>, Arc<Mutex<Fails>>, usize);
 
 #[derive(Default)]
 struct State {
     steps: VecDeque<Step>,
-    /// None: it is decided on later.
+    /// `None`: it is decided on later.
     approval: Option<Approval>,
     calls: u64,
     /// The number of ids that the model has for all of its calls; 0 for one each.
@@ -290,12 +288,12 @@ struct State {
     forgotten: u64,
     asked: Option<Prompt>,
     stopper: Option<Stopper>,
-    /// Adds something to the turn that runs; returns whether it was taken.
+    /// Adds something to the running turn; returns whether it was accepted.
     steer: Option<Arc<Steer>>,
     /// What the user has added, and how often.
     added: Vec<String>,
     times_added: u32,
-    /// True if a turn goes on without a checkpoint: what it does then is kept nowhere.
+    /// True if a turn continues without a checkpoint: what it does then is not kept.
     is_unkept: bool,
     /// Closed when the silent tool may end.
     silent: Option<Sender<()>>,
@@ -303,7 +301,7 @@ struct State {
     may_end: bool,
     /// The calls of an async conversation that took too long.
     tasks: Vec<BoxFuture<'static, ()>>,
-    /// The numbers of those that came to an end.
+    /// The numbers of those that have ended.
     came_late: Vec<u64>,
 }
 
@@ -313,7 +311,7 @@ impl World {
         Self(Arc::default(), memory, Arc::default(), slot)
     }
 
-    /// The memory of the conversation, which fails as it is told.
+    /// The memory of the conversation, which fails as configured.
     fn small(&self) -> Small {
         Small(Arc::clone(&self.1), Arc::clone(&self.2), self.3)
     }
@@ -385,7 +383,7 @@ impl World {
         }
     }
 
-    /// Lets the async tools end that took too long, and waits for that.
+    /// Lets the async tools that took too long end, and waits for them.
     fn end_tasks(&self) {
         let mut state = self.0.lock().unwrap();
         state.may_end = true;
@@ -531,7 +529,7 @@ fn blocking(world: &World, is_parallel: bool) -> Conversation {
     if is_parallel { conversation.parallel() } else { conversation }
 }
 
-/// Polls a future to its end; `None` if it is dropped before.
+/// Polls a future to its end; `None` if it is dropped before that.
 pub(crate) fn polled<T>(future: impl Future<Output = T>, drop_after: usize) -> Option<T> {
     let mut future = pin!(future);
     let mut context = Context::from_waker(Waker::noop());
@@ -543,10 +541,10 @@ pub(crate) fn polled<T>(future: impl Future<Output = T>, drop_after: usize) -> O
     None
 }
 
-/// More polls than a turn that goes on needs.
+/// More polls than a turn that makes progress needs.
 pub(crate) const ALL: usize = 2_000;
 
-/// Says it once; `None` if that is dropped before it is done, as only an async one can be.
+/// Says it once; `None` if that is dropped before it is done, which only an async one can be.
 fn say(conversation: &Either, turn: Turn, drop_after: Option<usize>) -> Option<Result<Done>> {
     match conversation {
         Either::Blocking(it) => Some(it.say(turn)),
@@ -554,9 +552,8 @@ fn say(conversation: &Either, turn: Turn, drop_after: Option<usize>) -> Option<R
     }
 }
 
-/// Runs a turn that is kept, dropped at first and then as often as it takes; of a blocking one
-/// nothing is dropped. If it goes on without a checkpoint nobody else may know of it, so its owner
-/// ends it.
+/// Runs a kept turn, dropped at first and then as often as it takes; a blocking one is never
+/// dropped. If it continues without a checkpoint, others may not know of it, so its owner ends it.
 fn run_kept(conversation: &Either, turn: &mut Turn, drop_after: Option<usize>, is_unkept: bool) {
     let Either::Async(it) = conversation else { return };
     let ends = |turn: &mut Turn, drop_after| {
@@ -573,7 +570,7 @@ fn run_kept(conversation: &Either, turn: &mut Turn, drop_after: Option<usize>, i
     (0..4).any(|_| ends(turn, ALL));
 }
 
-/// Runs a turn that was adopted. Where it outgrows its slot in front of a call it is ended there.
+/// Runs an adopted turn. If it outgrows its slot before a call, it is ended there.
 fn run_to_the_end(conversation: &Either, turn: &mut Turn) -> Result<(), TestCaseError> {
     let ended = match conversation.run(turn) {
         Err(error) if error.kind() == ErrorKind::Unsupported => {
@@ -590,8 +587,8 @@ fn answers(result: &ToolMessage, call: &ToolCall) -> bool {
     (result.call_id(), result.tool_name()) == (call.id.as_str(), call.name.as_str())
 }
 
-/// What is stored is whole: each call has its result right behind it, each provider takes it all,
-/// and nothing that has happened is denied or was done twice.
+/// What is stored is complete: each call is directly followed by its result, each provider accepts
+/// it all, and nothing that has happened is denied or was done twice.
 fn check(world: &World) -> Result<(), TestCaseError> {
     let all: Vec<Message> = world.1.all().unwrap().messages().cloned().collect();
     let mut at_place = vec![false; all.len()];

@@ -1,4 +1,4 @@
-//! Processes that are killed in the middle of turns, and the next ones, which go on.
+//! Processes that are killed in the middle of turns, and the next ones, which continue.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -50,8 +50,8 @@ fn go_on(conversation: &Conversation) {
     }
 }
 
-/// Not a test of its own: what the process does that the next test kills. It goes on with what the
-/// last one has left, and then asks one question after the other.
+/// Not a test of its own: what the process that the next test kills does. It continues with what
+/// the last one has left, and then asks one question after the other.
 #[test]
 fn talker() {
     let Ok(to) = std::env::var(TALK_TO) else { return };
@@ -65,7 +65,7 @@ fn talker() {
     }
 }
 
-/// A worker died between two bookings. The next one went on with its turn, and booked again.
+/// A worker died between two bookings. The next one continued its turn, and booked again.
 #[test]
 fn whoever_goes_on_after_a_kill_books_nothing_twice() {
     let kills = u64::from(cases(200));

@@ -1,4 +1,4 @@
-//! Late results of turns that are not stored where and when they should be.
+//! Late results of turns that are not stored where and when expected.
 
 use std::sync::atomic::AtomicU32;
 
@@ -8,7 +8,7 @@ use super::*;
 use crate::turn::end_all;
 
 /// A request came twice. The second turn looked something up, which took too long, and was not to
-/// book: nothing of it was stored, and then the result of the look-up was, without its call.
+/// book: nothing of it was stored, and then the result of the look-up was stored without its call.
 #[test]
 fn a_late_result_of_a_turn_that_is_not_stored_is_not_stored() {
     let (memory, prompt) = shared();
@@ -28,7 +28,7 @@ fn a_late_result_of_a_turn_that_is_not_stored_is_not_stored() {
     assert_eq!(memory.next_position().unwrap(), 4);
 }
 
-/// A payment took too long, the model failed, and the memory too: what came of the payment was
+/// A payment took too long, the model failed, and the memory too: the result of the payment was
 /// thrown away, though the turn waited in its slot and was ended later.
 #[test]
 fn a_late_result_outlives_the_failure_of_all() {
@@ -66,9 +66,9 @@ fn a_late_result_outlives_the_failure_of_all() {
     }
 }
 
-/// A payment was made in time, and then neither the turn nor its checkpoint could be stored.
-/// Whoever adopted it did not know what had come of the payment, and nobody ever told, though the
-/// process that knew lived on. What came too late had been kept.
+/// A payment was made in time, and then neither the turn nor its checkpoint could be stored. The
+/// owner that adopted it did not know the outcome of the payment, which was never stored, though
+/// the process that knew it was still alive. Results that came too late had been kept.
 #[test]
 fn a_result_that_could_not_be_stored_is_late() {
     for is_timed in [false, true] {
@@ -97,8 +97,7 @@ fn a_result_that_could_not_be_stored_is_late() {
     }
 }
 
-/// When a payment ended the memory could not be read for a moment, and what came of it was thrown
-/// away.
+/// When a payment ended, the memory could not be read for a moment, and the result was thrown away.
 #[test]
 fn a_late_result_outlives_a_read_that_fails() {
     let memory = Odd::new(DefaultChatMemory::new().limits());
@@ -120,8 +119,8 @@ fn a_late_result_outlives_a_read_that_fails() {
     assert_eq!(memory.messages().unwrap().last().unwrap().text(), "paid");
 }
 
-/// A turn waited for approval while a payment of it took too long. Others ended it, and what came
-/// of the payment waited in the process for ever. Where it was forgotten it waited too.
+/// A turn was pending approval while a payment of it took too long. Others ended it, and the result
+/// of the payment waited in the process forever. If the turn was forgotten, it waited too.
 #[test]
 fn a_late_result_of_a_parked_turn_that_others_ended_is_stored() {
     for is_cleared in [false, true] {
@@ -144,8 +143,9 @@ fn a_late_result_of_a_parked_turn_that_others_ended_is_stored() {
     }
 }
 
-/// A payment took too long, and the conversation was begun again; the same question paid again, too
-/// slowly too, and then the first payment ended: its result was stored as that of the second one.
+/// A payment took too long, and the conversation was begun again. The same question paid again,
+/// also too slowly, and then the first payment ended: its result was stored as that of the second
+/// one.
 #[test]
 fn a_late_result_does_not_go_into_what_was_begun_anew() {
     for is_deleted in [false, true] {
@@ -176,7 +176,7 @@ fn a_late_result_does_not_go_into_what_was_begun_anew() {
     }
 }
 
-/// The conversation got another memory while a turn of the first one waited for approval. That
+/// The conversation got another memory while a turn of the first one was pending approval. That
 /// turn was looked for in the other memory, where it is not.
 #[test]
 fn a_late_result_stays_with_the_memory_of_its_turn() {
@@ -193,8 +193,30 @@ fn a_late_result_stays_with_the_memory_of_its_turn() {
     assert_eq!(other.next_position().unwrap(), 2);
 }
 
-/// A search took too long, and its turn failed with the memory and was run again, where the search
-/// had a result at once. What came of the first one was stored as a second result of one call.
+/// A model failed while a tool was late, and the turn went on with another model, in a conversation
+/// of its own. The first conversation waited for the turn to be run there again, and the result was
+/// never stored.
+#[test]
+fn a_late_result_of_a_turn_that_another_conversation_ends_is_stored() {
+    let (memory, prompt) = shared();
+    let model = Scripted::new().says(called([("c1", "build")])).fails("busy");
+    let (build, go) = held();
+    let conversation = Conversation::new(prompt, model)
+        .tool(Tool::new("build", "Builds.").repeatable(), build)
+        .call_timeout(Duration::from_millis(20));
+    let mut turn = Turn::from("Build.");
+    conversation.run(&mut turn, |_| {}).unwrap_err();
+    let prompt = MemoryPrompt::new(Arc::clone(&memory));
+    let other = Conversation::new(prompt, Scripted::new().says("Well."));
+    assert_eq!(other.run(&mut turn, |_| {}).unwrap().text(), "Well.");
+    go.send(()).unwrap();
+    assert_eq!(conversation.finish(LONG), 0);
+    assert_eq!(texts(&memory).last().unwrap(), "paid");
+}
+
+/// A search took too long. Its turn failed with the memory and was run again, and this time the
+/// search had a result at once. The result of the first one was stored as a second result of one
+/// call.
 #[test]
 fn a_late_result_of_a_call_that_was_run_again_is_not_stored() {
     let memory = Odd::new(DefaultChatMemory::new().limits());
@@ -226,7 +248,7 @@ fn a_late_result_of_a_call_that_was_run_again_is_not_stored() {
     assert_eq!(stored.last().unwrap().text(), "booked", "nobody else knew");
 }
 
-/// What came late was larger than the memory takes. It was refused, and nobody was told.
+/// A late result was larger than the memory takes. It was refused silently.
 #[test]
 fn a_late_result_that_is_too_large_is_told() {
     let memory = Odd::new(DefaultChatMemory::new().limits().with_message(1_000));
@@ -240,11 +262,11 @@ fn a_late_result_that_is_too_large_is_told() {
     assert_eq!(conversation.finish(LONG), 0);
     let stored = memory.messages().unwrap();
     let last = stored.last().unwrap().text();
-    assert!(last.starts_with("The result is too large: a message has"), "{last}");
+    assert!(last.starts_with("The result can't be stored: a message has"), "{last}");
 }
 
 /// A process asked what was left while a turn, in another thread, had the result of a slow payment
-/// and still waited for its model. It was told that nothing was, and ended.
+/// and still waited for its model. The answer was that nothing was left, and the process ended.
 #[test]
 fn a_late_result_of_a_turn_that_still_runs_is_counted() {
     let (memory, prompt) = shared();
@@ -291,9 +313,9 @@ fn late_results_that_are_thrown_away_are_counted() {
     assert_eq!(conversation.finish(LONG), 256);
 }
 
-/// The memory panicked when the result of a slow payment came, on the thread of the tool, which was
-/// then waited for until the time was up, and took the place of another tool for ever. Later the
-/// result was lost with that, though the memory worked again.
+/// The memory panicked when the result of a slow payment came, on the thread of the tool. That tool
+/// was then waited for until the time was up, and took up the slot of another tool forever. The
+/// result was lost too, though the memory worked again later.
 #[test]
 fn a_memory_that_panics_is_not_waited_for() {
     let memory = Odd::new(DefaultChatMemory::new().limits());
@@ -310,8 +332,8 @@ fn a_memory_that_panics_is_not_waited_for() {
     assert_eq!(conversation.say("Hi.").unwrap().text(), "Hello.");
 }
 
-/// A turn that its owner keeps, and that no slot holds, was begun before the conversation was
-/// cleared: its late result waited for ever for the owner to run it again.
+/// A turn that its owner keeps, and that is in no slot, was begun before the conversation was
+/// cleared: its late result waited forever for the owner to run it again.
 #[test]
 fn a_late_result_of_a_turn_whose_conversation_is_gone_is_let_go() {
     let memory = Odd::new(DefaultChatMemory::new().limits().with_slot(500));
@@ -334,7 +356,7 @@ fn a_late_result_of_a_turn_whose_conversation_is_gone_is_let_go() {
 }
 
 /// The same turn, without a late result, is run twice more, the last time while the memory fails:
-/// what its look-up gave was kept once for each run, and waited for ever for the next one.
+/// the result of its look-up was kept once for each run, and waited forever for the next run.
 #[test]
 fn nothing_waits_for_another_run_of_a_turn_whose_conversation_is_gone() {
     let memory = Odd::new(DefaultChatMemory::new().limits());
@@ -358,7 +380,8 @@ fn nothing_waits_for_another_run_of_a_turn_whose_conversation_is_gone() {
     assert!(memory.messages().unwrap().is_empty());
 }
 
-/// While a payment took hours, each turn behind it read all that was said since, with its pictures.
+/// While a payment took hours, each later turn read everything that was said since, with its
+/// pictures.
 #[test]
 fn a_tool_that_runs_on_costs_other_turns_nothing() {
     let memory = Odd::new(DefaultChatMemory::new().limits());

@@ -16,7 +16,7 @@ use crate::turn::end_all;
 type Talk = Conversation<dyn AsyncChatMemory>;
 type Tasks = Arc<Mutex<Vec<BoxFuture<'static, ()>>>>;
 
-/// A conversation whose payments take until they may end, and the tasks in which they do.
+/// A conversation whose payments run until they are released, and the tasks in which they run.
 fn talk(model: Scripted) -> (Arc<DefaultChatMemory>, Talk, Arc<AtomicBool>, Tasks) {
     let memory = Arc::new(DefaultChatMemory::new());
     let (talk, may_end, tasks) = talk_over(&memory, model);
@@ -58,7 +58,7 @@ fn run(tasks: &Tasks) {
     }
 }
 
-/// What an async payment came to when its time was up was thrown away: nobody ever knew.
+/// The result of an async payment that took too long was thrown away.
 #[test]
 fn what_comes_late_of_an_async_tool_is_stored() {
     for is_dropped in [false, true] {
@@ -77,8 +77,8 @@ fn what_comes_late_of_an_async_tool_is_stored() {
     }
 }
 
-/// A payment took too long, and the conversation was cleared; the same question paid again, too
-/// slowly too, and then the first payment ended: its result was stored as that of the second one.
+/// A payment took too long, and the conversation was cleared. The same question paid again, also
+/// too slowly, and then the first payment ended: its result was stored as that of the second one.
 #[test]
 fn a_late_result_does_not_go_into_what_was_begun_anew() {
     let call = || called([("call_0", "pay")]);
@@ -96,7 +96,7 @@ fn a_late_result_does_not_go_into_what_was_begun_anew() {
     assert_eq!(texts(&memory).last().unwrap(), "paid");
 }
 
-/// Whoever gave up waiting, at whichever await, took the results with them.
+/// Giving up a wait, at whichever await, lost the results.
 #[test]
 fn a_finish_that_is_dropped_loses_nothing() {
     for drop_after in 0..60 {
@@ -114,7 +114,7 @@ fn a_finish_that_is_dropped_loses_nothing() {
     }
 }
 
-/// A request was given up, at whichever await, while its payment went on.
+/// A request was dropped, at whichever await, while its payment continued.
 #[test]
 fn a_late_result_outlives_the_future_of_its_turn() {
     for drop_after in 0..60 {
@@ -131,7 +131,7 @@ fn a_late_result_outlives_the_future_of_its_turn() {
     }
 }
 
-/// A turn that is kept and run again has what came meanwhile stored once.
+/// If a turn is kept and run again, what came meanwhile is stored once.
 #[test]
 fn a_kept_turn_has_its_late_result_once() {
     for drop_after in 0..60 {
@@ -166,7 +166,7 @@ fn no_more_than_32_tasks_go_on() {
     assert_eq!(texts(&memory).iter().filter(|it| *it == "paid").count(), 32);
 }
 
-/// A store did not answer, and each late result that waited asked it again, one behind the other: a
+/// A store did not answer, and each waiting late result asked it again, one after the other: a
 /// question waited at its end for as many time limits as there were results.
 #[test]
 fn a_memory_that_does_not_answer_is_not_asked_for_each_late_result() {
@@ -200,9 +200,9 @@ fn a_memory_that_does_not_answer_is_not_asked_for_each_late_result() {
     assert_eq!(stored.iter().filter(|it| it.text() == "paid").count(), 8);
 }
 
-/// A service limited the time of the tasks in which payments went on, and its executor dropped
-/// them. They counted as running for ever: after 32 of them no call was run any more, each `finish`
-/// waited all of its time, and what was still to come was pushed out by what could not come.
+/// A service limited the time of the tasks in which payments ran, and its executor dropped them.
+/// They counted as running forever: after 32 of them no call was run any more, each `finish` waited
+/// all of its time, and results that could still come were pushed out by those that could not.
 #[test]
 fn a_task_that_is_dropped_runs_no_longer() {
     for is_begun in [false, true] {
@@ -239,7 +239,7 @@ fn a_task_that_is_dropped_runs_no_longer() {
     }
 }
 
-/// Counts how often somebody was woken.
+/// Counts how often a waker was woken.
 #[derive(Default)]
 pub(crate) struct Woken(AtomicUsize);
 
@@ -255,7 +255,7 @@ impl Wake for Woken {
     }
 }
 
-/// A stop was looked for where the next piece came: of a body that stood still it never did.
+/// A stop was checked only when the next piece came: with a stalled body, it never was.
 #[test]
 fn a_stop_ends_an_async_answer_that_stands_still() {
     let memory = Arc::new(DefaultChatMemory::new());

@@ -1,4 +1,4 @@
-//! Turns that are told to whoever follows them, while they run and once they are stored.
+//! Turns whose events others follow, while they run and once they are stored.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context, Poll, Waker};
@@ -17,7 +17,7 @@ use super::*;
 type Memory = Arc<DefaultChatMemory>;
 type Answer = Arc<dyn Fn(&Asking<'_>) -> Result<Reply, ModelError> + Send + Sync>;
 
-/// A conversation with a model that answers so.
+/// A conversation with a model that gives these answers.
 fn chat(is_async: bool, memory: &Memory, answer: Answer) -> Either {
     let chat = Either::by(is_async, memory, move |ask| answer(ask));
     chat.tool(Tool::new("book", "Books."), |_| Ok("booked".to_owned()))
@@ -47,8 +47,8 @@ fn said(told: &[Told]) -> String {
     told.iter().filter(|it| it.name == "text").map(|it| it.data.as_str().unwrap()).collect()
 }
 
-/// Whoever comes back behind any event gets each that follows, and none twice: while the turn runs,
-/// and once it is stored.
+/// A follower that comes back after any event gets each later one, and none twice: while the turn
+/// runs, and once it is stored.
 #[test]
 fn each_event_is_told_once_wherever_the_connection_breaks() {
     for is_async in BOTH {
@@ -115,13 +115,13 @@ fn each_event_is_told_once_wherever_the_connection_breaks() {
     }
 }
 
-/// The bytes of text that the model of that test has told by the end of its answer.
+/// The bytes of text that the model of that test has sent by the end of its answer.
 fn said_so_far(ask: &Asking<'_>) -> usize {
     if ask.prompt().iter().last().unwrap().is_tool() { 29 } else { 15 }
 }
 
-/// A page was reloaded in the middle of what a turn had said before another process adopted it, and
-/// was told that there is nothing to follow, though the turn ran.
+/// A page was reloaded in the middle of what a turn had said before another process adopted it. The
+/// page got the reply that there is nothing to follow, though the turn ran.
 #[test]
 fn who_comes_back_in_the_middle_of_what_an_adopted_turn_had_said_is_told_the_rest() {
     let prompt = MemoryPrompt::new(DefaultChatMemory::new());
@@ -149,8 +149,8 @@ fn who_comes_back_in_the_middle_of_what_an_adopted_turn_had_said_is_told_the_res
     }
 }
 
-/// A process died in mid-answer, and nothing of that was stored. The page went on with the request
-/// at another one, whose model said something else: it showed one half of each answer.
+/// A process died in the middle of an answer, and nothing of it was stored. The page repeated the
+/// request at another process, whose model said something else: it showed one half of each answer.
 #[test]
 fn two_answers_are_not_told_as_one() {
     for is_async in BOTH {
@@ -184,7 +184,7 @@ fn two_answers_are_not_told_as_one() {
     }
 }
 
-/// What failed, or nobody ran to its end, is over for who follows it too, and told by nothing.
+/// What failed, or was not run to its end, ends for its followers too, without any event.
 #[test]
 fn a_turn_that_comes_to_nothing_ends_for_its_followers() {
     for is_async in BOTH {
@@ -233,8 +233,8 @@ fn a_stored_answer_that_broke_off_is_told_as_one() {
     }
 }
 
-/// A refusal is part of what is stored, and was told to nobody: whoever came back behind the end
-/// was told it without its beginning.
+/// A refusal is stored, but was not sent to followers: a follower that came back after the end got
+/// it without its beginning.
 #[test]
 fn a_refusal_is_told_as_it_is_stored() {
     for is_async in BOTH {
@@ -253,8 +253,8 @@ fn a_refusal_is_told_as_it_is_stored() {
     }
 }
 
-/// The end of a turn that waits for a person counted as a byte of its text, and what it said once
-/// somebody had approved lacked its first one. Told anew, its question was all that was said.
+/// The end of a pending turn counted as a byte of its text, so what it said after the approval
+/// lacked its first byte. On a repeat, only its question was sent.
 #[test]
 fn a_turn_that_waited_is_told_on() {
     let prompt = MemoryPrompt::new(DefaultChatMemory::new());
@@ -291,7 +291,7 @@ fn a_turn_that_waited_is_told_on() {
     assert_eq!((said(&rest), rest[1].name), ("Üm, it is paid.".to_owned(), "done"));
 }
 
-/// Who waits for the next event is woken by it, and by the end: a thread and a task.
+/// A thread and a task that wait for the next event are woken by it, and by the end.
 #[test]
 fn who_waits_is_woken() {
     let (live, memory) = (Live::new(), Memory::default());
@@ -319,7 +319,7 @@ fn who_waits_is_woken() {
     assert_eq!(polled(other.next_async(), 1), Some(None));
 }
 
-/// What is said stands in no `Debug`.
+/// No `Debug` output contains what is said.
 #[test]
 fn no_text_is_in_debug() {
     let live = Live::new();
@@ -330,7 +330,7 @@ fn no_text_is_in_debug() {
     }
 }
 
-/// A page sent blanks as a question, which providers refuse; each service had to look.
+/// A page sent a blank question, which providers refuse; each service had to check for that.
 #[test]
 fn a_blank_is_no_question() {
     for is_async in BOTH {

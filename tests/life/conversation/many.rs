@@ -78,7 +78,7 @@ fn the_same_holds_in_sqlite() {
 }
 
 /// Six turns at once, in a window of four messages: answers that were paid for were `Forgotten`,
-/// since all that their turns had seen was evicted meanwhile, as if somebody has cleared it.
+/// since everything that their turns had seen was evicted meanwhile, as if it had been cleared.
 #[test]
 fn an_eviction_is_no_clear() {
     for (is_cleared, calls) in [(false, false), (false, true), (true, false), (true, true)] {

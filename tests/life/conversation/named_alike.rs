@@ -26,8 +26,8 @@ fn conversation(prompt: MemoryPrompt, model: Scripted) -> (Conversation, Ran) {
     (conversation, ran)
 }
 
-/// A model called `rm` and `ls` under one id, and somebody approved of `ls`: `rm` ran. And where
-/// one of them was refused, the other one was.
+/// A model called `rm` and `ls` with one id, and somebody approved `ls`: `rm` ran. And if one of
+/// them was refused, the other one was refused too.
 #[test]
 fn only_the_call_that_was_approved_of_runs() {
     for is_first in [false, true] {
@@ -51,7 +51,7 @@ fn only_the_call_that_was_approved_of_runs() {
     }
 }
 
-/// The same by hand, by what the slot says after a restart.
+/// The same by hand, from the slot after a restart.
 #[test]
 fn after_a_restart_only_the_call_that_was_approved_of_runs() {
     let (memory, prompt) = shared();
@@ -68,8 +68,8 @@ fn after_a_restart_only_the_call_that_was_approved_of_runs() {
     assert_eq!(*ran.lock().unwrap(), ["ls"]);
 }
 
-/// The first call of an id waited for approval and the second one paid: what came of the payment
-/// was refused, as if it were the result of the first, and each run paid once more.
+/// The first call of an id was pending and the second one paid: the result of the payment was
+/// refused, as if it were the result of the first, and each run paid again.
 #[test]
 fn a_call_beside_one_of_its_id_that_waits_keeps_its_result() {
     let (_, prompt) = shared();
@@ -85,8 +85,8 @@ fn a_call_beside_one_of_its_id_that_waits_keeps_its_result() {
     assert_eq!(begun[1].result.as_deref(), Some("did 7 EUR"));
 }
 
-/// Two payments of one id, in two turns or in two rounds of one, took too long, and the first one
-/// ended first: the model was told that what came of it was the result of the other.
+/// Two payments with one id, in two turns or in two rounds of one, took too long, and the first one
+/// ended first: the model got its result as that of the other.
 #[test]
 fn late_results_of_one_id_go_to_their_own_calls() {
     for is_one_turn in [false, true] {

@@ -1,4 +1,5 @@
-//! Panics of whatever a conversation is handed: what has happened is kept, and the next turn works.
+//! Panics of anything that a conversation is given: what has happened is kept, and the next turn
+//! works.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::AtomicBool;
@@ -10,13 +11,13 @@ use super::*;
 enum Place {
     /// The model, before it has said anything.
     Model,
-    /// The model, behind a booking.
+    /// The model, after a booking.
     LaterModel,
-    /// Whoever is asked to approve.
+    /// The approver.
     Approver,
-    /// Whoever is shown a piece of a streamed answer.
+    /// The receiver of a piece of a streamed answer.
     Piece,
-    /// Whoever is shown the end of one.
+    /// The receiver of the end of one.
     End,
 }
 
@@ -25,7 +26,7 @@ const PLACES: [Place; 5] =
 
 const AT_ONCE: [WhenBusy; 3] = [WhenBusy::Wait, WhenBusy::Fail, WhenBusy::Proceed];
 
-/// Panics once, without a word on the terminal.
+/// Panics once, without output on the terminal.
 struct Once(Place, AtomicBool);
 
 impl Once {
@@ -35,8 +36,8 @@ impl Once {
         }
     }
 
-    /// Books, pays if somebody approves, and answers. Of the answer it tells a piece on the way
-    /// where that is to panic, and nothing else.
+    /// Books, pays if that is approved, and answers. It streams a piece of the answer only if that
+    /// is to panic.
     fn reply(&self, ask: &Asking<'_>) -> Result<Reply, ModelError> {
         let call = |tool: &str| Message::ai_calls([ToolCall::new(tool, tool, "{}")]);
         self.at(Place::Model);
@@ -93,8 +94,8 @@ fn once(place: Place) -> Arc<Once> {
     Arc::new(Once(place, AtomicBool::new(false)))
 }
 
-/// A model panicked behind a booking, and the turn was left in its slot as if its process had died;
-/// an answer that was paid for was lost where whoever showed it panicked.
+/// A model panicked after a booking, and the turn was left in its slot as if its process had died.
+/// An answer that was paid for was lost if the code that showed it panicked.
 #[test]
 fn what_happened_before_a_panic_is_stored() {
     for (place, at_once) in PLACES.into_iter().zip(AT_ONCE.into_iter().cycle()) {
@@ -154,7 +155,7 @@ fn what_happened_before_a_panic_is_stored_in_async_code() {
     }
 }
 
-/// A payment took too long, and then the model panicked. What came of the payment was thrown away.
+/// A payment took too long, and then the model panicked. The result of the payment was thrown away.
 #[test]
 fn a_late_result_outlives_a_panic() {
     let (memory, prompt) = shared();
@@ -203,7 +204,7 @@ fn a_tool_that_panics_is_told_to_the_model() {
     }
 }
 
-/// The same over an async memory: when it is called, and when it is waited for.
+/// The same over an async memory: when it is called, and when it is awaited.
 #[cfg(feature = "async")]
 #[test]
 fn an_async_tool_that_panics_is_told_to_the_model() {

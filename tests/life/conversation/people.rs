@@ -1,5 +1,5 @@
-//! People at the buttons, clients that ask again, processes that die: one decision is one call, and
-//! one request has one answer.
+//! People at the buttons, clients that repeat requests, processes that die: one decision is one
+//! call, and one request has one answer.
 
 use std::collections::BTreeMap;
 
@@ -16,17 +16,17 @@ use crate::counted::counted;
 enum Event {
     /// A client sends this request, for the first time or again.
     Asks(usize),
-    /// A person looks at what waits; this one of two.
+    /// One of two people looks at what is pending.
     Looks(usize),
     /// The person decides on the call of this number on their page: yes or no.
     Decides(usize, usize, bool),
     /// The next answers of the model fail.
     ModelFails,
-    /// The same, and the answer of the memory gets lost, which can't be read then.
+    /// The same as `Decides`, but the reply of the memory is lost, and then it can't be read.
     DecidesUnheard(usize, usize, bool),
     /// The process of the next call dies while it runs.
     Dies,
-    /// A process is sent the second request, and dies in the call beside those that wait.
+    /// A process gets the second request, and dies in the call next to those that are pending.
     DiesLooking,
     /// Others end what has not ended.
     Recovers,
@@ -35,7 +35,7 @@ enum Event {
     Loses,
     Fails,
     Unreadable,
-    /// Another tab appends so many messages under ids of its own.
+    /// Another tab appends this many messages under ids of its own.
     Tab(usize),
 }
 
@@ -65,7 +65,7 @@ struct Facts {
     calls: usize,
     /// How often each payment has run, by its number.
     ran: BTreeMap<u64, u32>,
-    /// Those whose process died before it could say what came of them.
+    /// Those whose process died before it could report the outcome.
     died: Vec<u64>,
     fails: u32,
 }
@@ -191,7 +191,7 @@ impl World {
         Ok(())
     }
 
-    /// Returns whether this call waits, as the memory says now.
+    /// Returns whether this call is pending, according to the memory.
     fn waits(&self, call: &Waiting) -> bool {
         let is_unreadable = self.memory.is_unreadable.swap(false, Ordering::Relaxed);
         let waiting = self.prompt().waiting().unwrap();
@@ -199,7 +199,7 @@ impl World {
         waiting.iter().any(|it| (&it.turn, &it.call) == (&call.turn, &call.call))
     }
 
-    /// A person decides. What is said to have changed nothing has not.
+    /// A person decides. If the error says that nothing has changed, nothing has.
     fn decide(&mut self, person: usize, call: usize, yes: bool) -> Result<(), TestCaseError> {
         let Some(waiting) = self.pages[person].get(call).cloned() else { return Ok(()) };
         let waited = self.waits(&waiting);
@@ -212,7 +212,7 @@ impl World {
         Ok(())
     }
 
-    /// A process is sent the second request, and dies in what it looks up.
+    /// A process gets the second request, and dies in its look-up.
     fn die_looking(&mut self) {
         let prompt = self.prompt();
         let mut turn = Turn::from(QUESTIONS[1]).with_id("request 1").tools(tools());
@@ -223,7 +223,7 @@ impl World {
         let _ = turn.next(&prompt);
     }
 
-    /// Somebody approves of the first call that waits, and their process dies when it has paid.
+    /// Somebody approves the first pending call, and their process dies after it has paid.
     fn die(&mut self) {
         let prompt = self.prompt();
         let waiting = prompt.unfinished().unwrap_or_default().into_iter();
@@ -244,7 +244,7 @@ impl World {
         facts.died.push(n);
     }
 
-    /// A client ends with the stored answer or a state with a name, never with an empty one.
+    /// A client gets the stored answer or a named state, never an empty answer.
     fn answered(&self, request: usize) -> Result<(), TestCaseError> {
         match self.ask(request) {
             Ok(done) if done.ended == Ended::Parked => prop_assert!(!done.waiting().is_empty()),

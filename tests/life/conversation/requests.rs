@@ -1,4 +1,4 @@
-//! Requests that come again under their id, at each stage of the first one: one retry, one answer.
+//! Requests that are repeated with their id, at each stage of the first one: one retry, one answer.
 
 use std::sync::atomic::AtomicU32;
 
@@ -21,8 +21,8 @@ fn begun(prompt: &MemoryPrompt) -> Turn {
     turn
 }
 
-/// The first request ran a tool, and then the model failed. The retry asked the whole question once
-/// more, and its client got `Ok` with an empty text.
+/// The first request ran a tool, and then the model failed. The retry asked the whole question
+/// again, and its client got `Ok` with an empty text.
 #[test]
 fn where_the_first_one_was_not_answered_the_retry_goes_on_behind_it() {
     for is_async in BOTH {
@@ -44,8 +44,9 @@ fn where_the_first_one_was_not_answered_the_retry_goes_on_behind_it() {
     }
 }
 
-/// The first request ran a tool, and then the model failed. Another request paid the same, and the
-/// retry's model, which went on behind what is stored of its own, was not told: it could pay again.
+/// The first request ran a tool, and then the model failed. Another request made the same payment.
+/// The retry's model, which continued after the stored part of its own, did not read that: it could
+/// pay again.
 #[test]
 fn a_retry_is_told_what_others_have_done_since() {
     for is_async in BOTH {
@@ -67,8 +68,8 @@ fn a_retry_is_told_what_others_have_done_since() {
     }
 }
 
-/// The first request's process died, and whoever adopted its turn answered it. The id was gone with
-/// that, and the retry booked once more.
+/// The first request's process died, and the owner that adopted its turn answered it. The id was
+/// lost by that, and the retry booked again.
 #[test]
 fn what_an_adopter_has_answered_is_the_answer_of_the_request() {
     for is_async in BOTH {
@@ -92,8 +93,8 @@ fn what_an_adopter_has_answered_is_the_answer_of_the_request() {
     }
 }
 
-/// The first request waited for approval, and the retry was told `Adopted` and nothing else. When
-/// it was approved and answered, the retry had no answer either.
+/// The first request was pending approval, and the retry got `Adopted` and nothing else. When the
+/// first was approved and answered, the retry still had no answer.
 #[test]
 fn a_retry_of_a_request_that_waits_has_the_calls_that_wait() {
     for is_async in BOTH {
@@ -138,8 +139,8 @@ fn a_retry_while_the_first_one_runs_is_told_since_when() {
     }
 }
 
-/// Two requests of one id ran at once, without a tool that leaves a checkpoint. One was stored, and
-/// the client of the other was shown what nobody will ever see again.
+/// Two requests with one id ran at once, without a tool that leaves a checkpoint. One was stored,
+/// and the client of the other was shown an answer that is stored nowhere.
 #[test]
 fn of_two_requests_at_once_both_have_the_stored_answer() {
     for is_async in BOTH {
@@ -156,7 +157,8 @@ fn of_two_requests_at_once_both_have_the_stored_answer() {
     }
 }
 
-/// A client took the id of an earlier request for another question, and had the answer to that.
+/// A client used the id of an earlier request for another question, and got the answer to the
+/// earlier one.
 #[test]
 fn another_question_under_an_id_is_an_error() {
     for is_async in BOTH {
@@ -174,8 +176,8 @@ fn another_question_under_an_id_is_an_error() {
     }
 }
 
-/// The turn of another question failed under the id, and was asked what is next once more, as a
-/// conversation does: it had the answer of the first question, or went on behind it.
+/// The turn of another question failed under the id, and was asked for its next step again, as a
+/// conversation does: it got the answer of the first question, or continued after it.
 #[test]
 fn another_question_under_an_id_stays_an_error() {
     for is_async in BOTH {
@@ -206,8 +208,8 @@ fn another_question_under_an_id_stays_an_error() {
     }
 }
 
-/// A request went on behind what was stored of it, and waited. Its slot has no question then, and
-/// another question under the id was shown its calls.
+/// A request continued after its stored part, and was pending. Its slot then has no question, and
+/// another question with the id was shown its calls.
 #[test]
 fn another_question_under_an_id_is_an_error_where_the_first_one_goes_on() {
     for is_async in BOTH {
@@ -229,7 +231,7 @@ fn another_question_under_an_id_is_an_error_where_the_first_one_goes_on() {
 }
 
 /// A payment took too long, the model failed, and the payment ended. The client asked again, and
-/// its model alone was told that nobody knows what came of it: it paid once more, or said so.
+/// only its model read that the outcome is unknown: it paid again, or said so.
 #[test]
 fn a_retry_knows_the_late_result_of_its_own_call() {
     for is_async in BOTH {
@@ -260,7 +262,7 @@ fn a_retry_knows_the_late_result_of_its_own_call() {
     }
 }
 
-/// A request was given up before anything had run, and could never be asked again under its id.
+/// A request was dropped before anything had run, and could never be repeated with its id.
 #[test]
 fn a_request_that_was_forgotten_can_be_asked_again() {
     for is_async in BOTH {

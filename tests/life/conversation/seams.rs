@@ -1,4 +1,4 @@
-//! What a stranger found where turns, requests, branches and pages meet.
+//! What a new user found where turns, requests, branches and pages meet.
 
 use memory_prompt::conversation::Live;
 use memory_prompt::error::Decided;
@@ -21,9 +21,9 @@ fn paying(memory: &Arc<DefaultChatMemory>, model: Scripted) -> (Conversation, Ar
     (conversation, paid)
 }
 
-/// A request had booked before its model failed. Its retry waited for approval while others
-/// appended so much that the id of the booking was forgotten. Approved and answered, the next retry
-/// asked the model again, which paid again.
+/// A request had booked before its model failed. Its retry was pending approval while others
+/// appended so much that the id of the booking was forgotten. After the approval and the answer,
+/// the next retry asked the model again, which paid again.
 #[test]
 fn a_retry_finds_the_answer_though_its_first_part_was_forgotten() {
     for others in [0, 60, 70, 500] {
@@ -53,7 +53,7 @@ fn a_retry_finds_the_answer_though_its_first_part_was_forgotten() {
 }
 
 /// A provider had paused in the middle of an answer when its model failed, or the rounds were used
-/// up. The half was stored as an answer, and every retry had that.
+/// up. The half was stored as an answer, and every retry got that.
 #[test]
 fn an_answer_that_does_not_go_on_is_marked_as_broken() {
     let half = || stopped("I am still look", Stop::Paused);
@@ -68,8 +68,8 @@ fn an_answer_that_does_not_go_on_is_marked_as_broken() {
     }
 }
 
-/// The half answer of a regeneration that broke off, was stopped or ran out of rounds replaced the
-/// whole answer.
+/// The partial answer of a regeneration that broke off, was stopped or ran out of rounds replaced
+/// the complete answer.
 #[test]
 fn a_new_answer_that_is_no_whole_one_does_not_become_current() {
     for why in [Some(Stop::Broken), Some(Stop::Paused), None] {
@@ -92,8 +92,8 @@ fn a_new_answer_that_is_no_whole_one_does_not_become_current() {
     }
 }
 
-/// A person refused with a reason that is larger than a message may be: the turn could neither be
-/// stored nor decided on again.
+/// A person refused with a reason larger than a message may be: the turn could neither be stored
+/// nor decided on again.
 #[test]
 fn a_reason_of_any_length_refuses_a_call() {
     let why = "no ".repeat(1_500);
@@ -116,7 +116,7 @@ fn a_reason_of_any_length_refuses_a_call() {
     }
 }
 
-/// The same words with another picture were answered with what had been said about the first one.
+/// The same words with another picture got the answer about the first picture.
 #[test]
 fn another_picture_is_another_question() {
     let (chat, _) = paying(&Arc::default(), Scripted::new().says("A cat.").says("A dog."));
@@ -129,7 +129,8 @@ fn another_picture_is_another_question() {
     assert_eq!(ask("https://a.example/dog.png").unwrap_err().kind(), ErrorKind::Invalid);
 }
 
-/// The model of one conversation asked another one, whose error said what remained of its own turn.
+/// The model of one conversation asked another one, whose error reported what remained of its own
+/// turn.
 #[test]
 fn what_remains_of_a_turn_within_a_model_is_not_said_of_the_turn_around_it() {
     let model = Scripted::new().calls("book", json!({})).fails("overloaded");
@@ -140,8 +141,8 @@ fn what_remains_of_a_turn_within_a_model_is_not_said_of_the_turn_around_it() {
     assert_eq!((error.kind(), error.remains()), (ErrorKind::Model, None));
 }
 
-/// A new answer waited for approval, and something else was asked: the request for the new answer,
-/// which came again, was refused as another question.
+/// A regeneration was pending approval, and something else was asked: the repeated request for the
+/// regeneration was refused as another question.
 #[test]
 fn a_request_for_a_new_answer_finds_its_own() {
     let memory = Arc::new(DefaultChatMemory::new());
@@ -158,8 +159,8 @@ fn a_request_for_a_new_answer_finds_its_own() {
     assert_eq!(paid.load(Ordering::SeqCst), 1);
 }
 
-/// A client sent its request again while it ran, and reloaded its page: it was told that a request
-/// of this id is being answered, in place of the answer.
+/// A client repeated its request while it ran, and reloaded its page: it got the message that a
+/// request with this id is being answered, instead of the answer.
 #[test]
 fn a_page_follows_the_request_that_is_answered() {
     let (go, held) = channel::<()>();
@@ -195,7 +196,7 @@ fn a_page_follows_the_request_that_is_answered() {
     assert_eq!(chat.finish(Duration::from_secs(9)), 0);
 }
 
-/// The model was asked, and paid, before a turn that begins with an answer was refused.
+/// The model was asked and paid for before a turn that begins with an answer was refused.
 #[test]
 fn a_turn_begins_with_a_question() {
     for no_question in [Message::ai("Welcome!"), Message::tool("c1", "pay", "paid")] {
@@ -208,8 +209,8 @@ fn a_turn_begins_with_a_question() {
     }
 }
 
-/// A booking was made, and the model failed behind it, twice. The second time the client was told
-/// that nothing is stored, and asked anew.
+/// A booking was made, and the model failed after it, twice. The second time the client read that
+/// nothing is stored, and asked again.
 #[test]
 fn a_retry_that_fails_too_says_what_is_stored() {
     let model = Scripted::new().calls("book", json!({})).fails("overloaded").fails("overloaded");
@@ -220,8 +221,8 @@ fn a_retry_that_fails_too_says_what_is_stored() {
     }
 }
 
-/// A page sent its request again, and was told its question and that it is done. From there on it
-/// was told the answer without its first letter.
+/// A page repeated its request, and got its question and the end. From there on it got the answer
+/// without its first letter.
 #[test]
 fn who_follows_a_request_that_comes_again_is_told_its_answer() {
     let (live, ada) = (Live::new(), MemoryId::from("ada"));

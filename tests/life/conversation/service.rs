@@ -1,5 +1,5 @@
-//! What a web service needs beside questions: what its page asks for, a turn that is found again,
-//! and a status for what goes wrong.
+//! What a web service needs in addition to questions: what its page asks for, a turn that is found
+//! again, and a status for errors.
 
 use memory_prompt::Error;
 use memory_prompt::conversation::Action;
@@ -46,7 +46,7 @@ impl Either {
         does!(self, it => it.page(None, 100)).unwrap()
     }
 
-    /// Does what a page asks for, and answers where that is to be answered; returns its id.
+    /// Does what a page asks for, and answers if an answer is needed; returns its id.
     fn do_it(&self, action: Action) -> Result<String> {
         let Some(turn) = self.act(action)? else { return Ok(String::new()) };
         let id = turn.id().to_owned();
@@ -70,9 +70,9 @@ fn texts(done: &Done) -> Vec<String> {
     done.messages.iter().map(|it| it.text().into_owned()).collect()
 }
 
-/// Who lost the connection in the middle of an answer had to mark the question with a number of
-/// their own, and to search the newest messages for it: a new answer, whose question is not stored
-/// again, could not be found at all.
+/// A client that lost the connection in the middle of an answer had to mark the question with a
+/// number of its own, and to search the newest messages for it. A regenerated answer, whose
+/// question is not stored again, could not be found at all.
 #[test]
 fn what_is_stored_of_a_turn_is_found_by_its_id() {
     for is_async in BOTH {
@@ -114,8 +114,8 @@ fn what_is_stored_of_a_turn_is_found_by_its_id() {
     }
 }
 
-/// A request that was stored without an answer, and then answered, is its newest part: that is what
-/// the client was being told.
+/// If a request was stored without an answer, and then answered, its newest part is what the client
+/// was receiving.
 #[test]
 fn of_a_request_that_went_on_the_newest_part_is_found() {
     for is_async in BOTH {

@@ -27,8 +27,8 @@ fn model() -> Scripted {
     Scripted::new().calls("look", json!({})).calls("look", json!({})).says("Nothing.")
 }
 
-/// Who wanted to know why a model had forgotten its task could not see what it had been sent: a
-/// turn of a conversation showed none of its prompts.
+/// To see why a model had forgotten its task, one has to see what it was sent: a turn of a
+/// conversation showed none of its prompts.
 #[test]
 fn each_prompt_of_a_turn_is_shown() {
     let shown = Shown::default();
@@ -52,7 +52,8 @@ fn each_prompt_of_an_async_turn_is_shown() {
     check(&shown, &done);
 }
 
-/// Who got an answer could not see what it was an answer to, unless it had listened before.
+/// The receiver of an answer could not see the prompt of that answer, unless it had listened
+/// before.
 #[test]
 fn a_turn_that_is_done_has_its_last_prompt() {
     for (question, fate) in [("Which kittens?", "quoted"), ("Tractors", "before the window")] {
@@ -70,7 +71,7 @@ fn a_turn_that_is_done_has_its_last_prompt() {
     }
 }
 
-/// Of a turn in which nobody was asked there is no prompt, and none is made up.
+/// A turn in which no model was asked has no prompt, and none is made up.
 #[test]
 fn a_turn_that_asked_nobody_has_no_prompt() {
     let mut prompt = MemoryPrompt::new(DefaultChatMemory::new());

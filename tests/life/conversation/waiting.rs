@@ -1,18 +1,21 @@
-//! Async conversations: who waits for whom, and what is left of a future that was dropped.
+//! Async conversations: which callers wait for which, and what is left of a dropped future.
 
 use std::future::{pending, poll_fn};
+use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
+use memory_prompt::conversation::Live;
 use memory_prompt::memory::BoxFuture;
 use memory_prompt::turn::Done;
 use memory_prompt::{AsyncChatMemory, Window};
 
 use super::faults::{Slow, polled, polls};
+use super::late_async::Woken;
 use super::*;
 
 type Talk = Conversation<dyn AsyncChatMemory>;
 
-/// Answers with the number of messages that it was sent; is silent when it is asked to be.
+/// Answers with the number of messages that it was sent; is silent when asked to be.
 async fn model(ask: Asking<'static>) -> Result<String, ModelError> {
     let _ = ask.tell(Event::Text("I was ".to_owned()));
     if ask.prompt().iter().any(|it| it.text() == "silence") {
@@ -27,7 +30,7 @@ fn talk() -> (Arc<DefaultChatMemory>, Talk) {
     (memory, Conversation::new_async(prompt, model))
 }
 
-/// Polls all of them in turns until none waits any more.
+/// Polls all of them in turn until none waits any more.
 fn together<T>(mut futures: Vec<BoxFuture<'_, T>>) -> Vec<T> {
     let mut ready: Vec<Option<T>> = futures.iter().map(|_| None).collect();
     let mut context = Context::from_waker(Waker::noop());
@@ -62,7 +65,7 @@ fn many_at_once_are_kept_whole() {
     }
 }
 
-/// A browser tab was closed while it waited, and nobody behind it was let in.
+/// A browser tab was closed while it waited, and none of those after it was let in.
 #[test]
 fn who_is_dropped_leaves_the_line() {
     let (_, talk) = talk();
@@ -81,6 +84,40 @@ fn who_is_dropped_leaves_the_line() {
     assert_eq!(polled(third, 100).unwrap().unwrap().text(), "I was sent 1");
 }
 
+/// Each tab that was closed while it waited for more text of the model left its waker there until
+/// more came. Nothing is kept of a request that is dropped while it waits for the one before it or
+/// for the model, either.
+#[test]
+fn nothing_is_kept_of_those_who_are_dropped_while_they_wait() {
+    let (_, talk) = talk();
+    let talk = talk.when_busy(WhenBusy::Wait);
+    let (_, silent) = self::talk();
+    let live = Live::new();
+    let turn = live.begin("ada", "Hi.");
+    let mut tab = turn.follow();
+    assert_eq!(tab.next().unwrap().name, "question");
+    let mut first = Box::pin(talk.say("silence"));
+    assert!(first.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+
+    let mut drops = |times: usize| {
+        for _ in 0..times {
+            let waker = Waker::from(Arc::new(Woken::default()));
+            let mut context = Context::from_waker(&waker);
+            assert!(pin!(tab.next_async()).poll(&mut context).is_pending());
+            assert!(pin!(talk.say("never")).poll(&mut context).is_pending());
+            let mut asked = pin!(silent.say("silence"));
+            for _ in 0..20 {
+                assert!(asked.as_mut().poll(&mut context).is_pending());
+            }
+        }
+    };
+    drops(100);
+    let cost = allocation_counter::measure(|| drops(10_000));
+    assert!(cost.bytes_current < 2_000, "{cost:?}");
+    drop(first);
+    assert!(polled(talk.say("hi"), 100).unwrap().is_ok());
+}
+
 #[test]
 fn who_may_not_wait_is_told() {
     let (_, talk) = talk();
@@ -94,7 +131,7 @@ fn who_may_not_wait_is_told() {
     assert!(polled(talk.say("hi"), 100).unwrap().is_ok());
 }
 
-/// The temporary messages of a request that was given up were gone with it.
+/// The temporary messages of a dropped request were lost with it.
 #[test]
 fn a_future_that_is_dropped_gives_its_temporaries_back() {
     let (memory, talk) = talk();

@@ -1,11 +1,14 @@
 //! Exports: what a person is given who asks for their data.
 
-use std::time::UNIX_EPOCH;
+use std::sync::atomic::AtomicBool;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use memory_prompt::export::{ExportAs, read_line};
-use memory_prompt::memory::{Append, Expected};
+use memory_prompt::memory::{Append, Expected, MemoryId, Read};
 use memory_prompt::message::{CustomMessage, Media, Part};
-use memory_prompt::wire::Request;
+use memory_prompt::record::{SlotVersion, Snapshot};
+use memory_prompt::store::{ChatMemoryStoreExt, Info};
+use memory_prompt::wire::{self, Request};
 use memory_prompt::{ChatMemoryStore, InMemoryStore, Provider};
 
 use super::*;
@@ -32,7 +35,7 @@ fn full() -> (Arc<DefaultChatMemory>, MemoryPrompt) {
     prompt.pin(0).unwrap();
     prompt.edit(1, Message::ai("In Norway.")).unwrap();
     prompt.add_all(["q2", "q3", "q4"].map(Message::user)).unwrap();
-    let policy = CompactionPolicy::messages(2, 2).unwrap();
+    let policy = CompactionPolicy::messages(2, 1).unwrap();
     let text = |_: &Compaction| Ok::<_, std::io::Error>("They asked ``` for capitals.".to_owned());
     assert!(prompt.compact(&policy, &text).unwrap());
     for (name, content) in [("mine", &b"\xff\x00"[..]), ("note", b"a text")] {
@@ -215,6 +218,22 @@ fn a_provider_is_told_what_a_prompt_of_all_of_it_says() {
         assert!(branches[0].contains("In Sweden.") && !branches[0].contains("Pay Ada."));
         assert_eq!(branches[1], line.trim_end());
     }
+}
+
+/// A reasoning that only the provider's store has was said, though a request that is not to be
+/// stored does not send it.
+#[test]
+fn a_provider_is_told_what_only_its_store_has() {
+    let answer = r#"{"status": "completed", "output": [
+        {"type": "reasoning", "id": "rs_1", "summary": []},
+        {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed",
+         "content": [{"type": "output_text", "text": "In Norway.", "annotations": []}]}]}"#;
+    let answer = wire::responses::answer(answer).unwrap().message;
+    let prompt = MemoryPrompt::new(DefaultChatMemory::new());
+    prompt.add_all([Message::user("Where is Oslo?"), answer.into()]).unwrap();
+    let line = exported(&prompt, ExportAs::Request(Provider::OpenAiResponses), false);
+    assert!(line.contains("rs_1") && line.contains("In Norway."), "{line}");
+    assert!(!line.contains("store"), "{line}");
 }
 
 /// Nothing of a long conversation is held but a page of it.
@@ -433,4 +452,90 @@ fn what_waits_goes_on_behind_an_import() {
         let last = other.prompt().memory().messages().unwrap();
         assert!(last.iter().any(|it| it.text() == "Pay again."), "branches: {has_branches}");
     }
+}
+
+/// A memory in which somebody edits and pins once, behind the first list of its slots.
+#[derive(Debug)]
+struct Edited(Arc<dyn ChatMemory>, Arc<AtomicBool>);
+
+impl ChatMemory for Edited {
+    inside!(0: id append append_with read evict clear limits);
+    fn read_with(&self, read: &Read) -> Result<Snapshot> {
+        self.0.read_with(read)
+    }
+    fn slots(&self) -> Result<Vec<(String, SlotVersion)>> {
+        let listed = self.0.slots();
+        if self.1.swap(false, Ordering::Relaxed) {
+            edit(&self.0);
+        }
+        listed
+    }
+}
+
+fn edit(memory: &Arc<dyn ChatMemory>) {
+    let prompt = MemoryPrompt::new(Arc::clone(memory)).with_branches().with_pins();
+    prompt.edit(1, Message::ai("In Norway.")).unwrap();
+    prompt.add(Message::system("Be exact.")).unwrap();
+    prompt.pin(1).unwrap();
+}
+
+#[derive(Debug)]
+struct EditedStore(InMemoryStore);
+
+impl ChatMemoryStore for EditedStore {
+    fn memory(&self, id: MemoryId) -> Result<Arc<dyn ChatMemory>> {
+        let edits = Arc::new(AtomicBool::new(true));
+        Ok(Arc::new(Edited(Arc::new(self.0.memory(id)?), edits)))
+    }
+    fn ids(&self, after: Option<&MemoryId>, n: usize) -> Result<Vec<MemoryId>> {
+        self.0.ids(after, n)
+    }
+    fn delete(&self, id: &MemoryId) -> Result<bool> {
+        self.0.delete(id)
+    }
+    fn purge_inactive(&self, older_than: SystemTime) -> Result<u64> {
+        self.0.purge_inactive(older_than)
+    }
+    fn info(&self, id: &MemoryId) -> Result<Option<Info>> {
+        self.0.info(id)
+    }
+}
+
+/// The slots were listed, and then read with the records. An edit in between was among the records,
+/// but not the branches, or not the pins and the system message of the new one: the import said
+/// both answers in a row.
+#[test]
+fn an_edit_between_two_reads_comes_whole_or_not_at_all() {
+    for edits in [0, 1] {
+        let store = InMemoryStore::new();
+        let memory: Arc<dyn ChatMemory> = Arc::new(store.memory("ada `x`").unwrap());
+        memory.add_all([Message::user("Where is Oslo?"), Message::ai("In Sweden.")]).unwrap();
+        (0..edits).for_each(|_| edit(&memory));
+        let copied = InMemoryStore::new();
+        EditedStore(store).copy_to(&copied, |_| true, |_| ()).unwrap();
+        let edited = Edited(memory, Arc::new(AtomicBool::new(true)));
+        let lines = exported(&MemoryPrompt::new(edited).with_branches(), ExportAs::JsonLines, true);
+        let copied = Arc::new(copied.memory("ada `x`").unwrap()) as Arc<dyn ChatMemory>;
+        for memory in [copied, imported(&lines)] {
+            let prompt = MemoryPrompt::new(memory).with_branches().with_pins();
+            let page = prompt.page(None, 10).unwrap();
+            assert_eq!(shown(&page), ["Where is Oslo?", "In Norway."], "behind {edits} edits");
+            assert_eq!(page.system.unwrap().text(), "Be exact.");
+            assert_eq!(prompt.pins().unwrap(), [1]);
+        }
+    }
+}
+
+/// What the user had added to a turn that waits was in no export for people.
+#[test]
+fn what_the_user_has_added_to_a_turn_that_waits_is_for_people_too() {
+    let mut prompt = over(&Arc::new(DefaultChatMemory::new()));
+    let mut turn = prompt.turn("Pay Ada.").tools([Tool::new("pay", "Pays.").needing_approval()]);
+    assert!(matches!(turn.next(&prompt), Ok(Next::Ask(_))));
+    turn.answer(Message::ai_calls([ToolCall::new("c1", "pay", "{}")])).unwrap();
+    turn.steer("And tell her.").unwrap();
+    assert!(matches!(turn.next(&prompt), Ok(Next::Call(_))));
+    let page = exported(&prompt, ExportAs::Markdown, false);
+    let [asked, added] = ["Pay Ada.", "And tell her."].map(|it| page.find(it));
+    assert!(asked.is_some() && added > asked, "{page}");
 }

@@ -42,8 +42,8 @@ fn a_late_result_of_the_first_turn_is_on_its_branch() {
 }
 
 /// The first turn of a chat waited for a person, and something else was asked and edited meanwhile.
-/// The models of all branches were told of its call, an export had it on each of them, and once it
-/// was approved it went behind the edit.
+/// An export had its call on all branches, and once it was approved it went behind the edit. The
+/// models of all branches are told of it, as it will be paid once.
 #[test]
 fn the_first_turn_that_waits_is_of_the_first_branch() {
     let memory = none_yet();
@@ -55,7 +55,8 @@ fn the_first_turn_that_waits_is_of_the_first_branch() {
     let mut turn = chat.prompt().edit_turn(0, "Hi?").unwrap();
     let Next::Ask(ask) = turn.next(chat.prompt()).unwrap() else { panic!("it asks") };
     let told: Vec<_> = ask.prompt().iter().map(|it| it.text().into_owned()).collect();
-    assert_eq!(told, ["Hi?"]);
+    assert_eq!(told[1..], ["Hi?"]);
+    assert!(told[0].contains("- pay {}: has not run"), "{told:?}");
     turn.answer("Hi.").unwrap();
     assert!(matches!(turn.next(chat.prompt()), Ok(Next::Done(_))));
 

@@ -252,6 +252,10 @@ impl Model {
     /// Takes the newest turn back, or the change behind which none has begun.
     fn undo(&mut self) -> bool {
         let floor = self.left.last().map_or(0, |it| it.1);
+        // A turn may have begun since whose question is gone.
+        if self.turn().is_none() && self.start() > floor {
+            return false;
+        }
         if let Some(place) = self.turn().filter(|place| *place >= floor) {
             self.redo.push((self.current, None));
             let cut = self.copies[self.current].before(place, self.base);

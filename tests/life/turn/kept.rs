@@ -1,10 +1,12 @@
 //! What is kept of a turn: by a later version, without tools, and near the limits of a memory.
 
+use std::error::Error as _;
+
 use memory_prompt::memory::Expected;
 
 use super::*;
 
-/// An approval of a tool that may run twice was not written down: while it ran its call was still
+/// An approval of a repeatable tool was not written down: while the tool ran, its call was still
 /// listed, and somebody else could refuse it.
 #[test]
 fn an_approval_of_a_tool_that_may_run_twice_is_written_down() {
@@ -19,14 +21,14 @@ fn an_approval_of_a_tool_that_may_run_twice_is_written_down() {
     assert_eq!(prompt.waiting().unwrap(), []);
 }
 
-/// Two versions ran side by side. The older one could not read the slot of a booking that the later
-/// one had begun, told its model nothing, and booked again.
+/// Two versions ran side by side. The older one could not read the slot of a booking that the newer
+/// one had begun, did not inform its model, and booked again.
 #[test]
 fn a_turn_of_a_later_version_is_not_passed_over() {
-    for (content, said, named) in [
-        (r#"{"turn":9,"id":"x","of":"later"}"#, "of a later version", "a turn of version 9"),
-        (r#"{"turn":1,"id":"x"}"#, "that can't be read", "that can't be read"),
-        ("{", "that can't be read", "that can't be read"),
+    for (content, why) in [
+        (r#"{"turn":9,"id":"x","of":"later"}"#, "version 9, and this is 1"),
+        (r#"{"turn":1,"id":"x"}"#, "wrong at line 1 column 19"),
+        ("{", "wrong at line 1 column 1"),
     ] {
         let (memory, mut prompt) = shared();
         let later = Append::default().set_slot("turn:later", content, Expected::Absent);
@@ -35,21 +37,32 @@ fn a_turn_of_a_later_version_is_not_passed_over() {
 
         let mut turn = prompt.turn(Message::user("Book it."));
         let note = ask(&mut turn, &prompt).prompt()[0].text().into_owned();
-        assert!(
-            note.contains(&format!("a turn {said} has begun something whose outcome")),
-            "{note}"
-        );
+        assert!(note.contains("a turn that can't be read has begun something whose"), "{note}");
         assert!(note.contains(r#"book {"n":1}: its outcome is not known yet"#), "{note}");
         let error = prompt.unfinished().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
-        let error = error.to_string();
-        assert!(error.starts_with("unfinished: the slot \"turn:later\" holds a turn"), "{error}");
-        assert!(error.contains(named), "{error}");
+        let text = "unfinished: the slot \"turn:later\" holds a turn that can't be read: ";
+        assert_eq!(error.to_string(), text.to_owned() + why);
     }
 }
 
-/// A turn that was adopted or deserialised without its tools handed the next payment out as if
-/// nobody had to approve of it.
+/// serde quotes what it did not expect, and its error was the source of ours: a log that showed the
+/// sources of an error said what the user had said.
+#[test]
+fn an_error_about_a_slot_quotes_nothing_of_it() {
+    let (memory, _) = shared();
+    for name in ["turn:damaged", "prompt:pins"] {
+        memory.set_slot(name, r#""Ada has diabetes""#, Expected::Absent).unwrap();
+    }
+    let prompt = MemoryPrompt::new(memory).with_pins();
+    for error in [prompt.unfinished().unwrap_err(), prompt.pins().unwrap_err()] {
+        assert!(error.source().is_none(), "{:?}", error.source());
+        assert!(error.to_string().ends_with(": wrong at line 1 column 18"), "{error}");
+    }
+}
+
+/// A turn that was adopted or deserialised without its tools handed out the next payment as if it
+/// needed no approval.
 #[test]
 fn a_turn_without_its_tools_still_asks_for_approval() {
     let pay = || [Tool::new("pay", "Pays.").needing_approval(), Tool::new("book", "Books.")];
@@ -69,7 +82,7 @@ fn a_turn_without_its_tools_still_asks_for_approval() {
     }
 }
 
-/// A turn outgrew its slot. The next booking was handed out behind a slot that did not know of it.
+/// A turn outgrew its slot. The next booking was handed out, although the slot did not contain it.
 #[test]
 fn a_call_of_which_the_slot_does_not_know_is_not_said_to_be_kept() {
     for checkpoint in [OnNoCheckpoint::GoOn, OnNoCheckpoint::Fail] {
@@ -94,7 +107,7 @@ fn a_call_of_which_the_slot_does_not_know_is_not_said_to_be_kept() {
 }
 
 /// Two bookings were handed out and written down. The result of one outgrew the slot, and the other
-/// one was an error, though the slot knew of it.
+/// one was an error, though the slot contained it.
 #[test]
 fn a_call_of_which_the_slot_knows_stays_kept() {
     let (_, mut prompt) = limited(DefaultChatMemory::new().limits().with_slot(2_200));
@@ -105,8 +118,8 @@ fn a_call_of_which_the_slot_knows_stays_kept() {
     assert!(call(&mut turn, &prompt)[0].is_checkpointed());
 }
 
-/// A turn that had filled the memory's largest batch with a result could not be stored any more:
-/// there was no room for the answer, nor for the closings of what it had called.
+/// A turn that had filled the memory's largest batch with a result could no longer be stored: there
+/// was no room for the answer, nor for the closings of its calls.
 #[test]
 fn whatever_a_turn_has_taken_can_be_stored() {
     for size in (0..2_000).step_by(7) {
@@ -140,7 +153,8 @@ fn whatever_a_turn_has_taken_can_be_stored() {
     }
 }
 
-/// A question that left no room for an answer was sent, answered and paid, and could not be stored.
+/// A question that left no room for an answer was sent, answered and paid for, and could not be
+/// stored.
 #[test]
 fn who_leaves_no_room_for_an_answer_is_told_before_it_is_paid() {
     let (_, mut prompt) = limited(DefaultChatMemory::new().limits().with_batch(1_000));
@@ -157,7 +171,7 @@ fn who_leaves_no_room_for_an_answer_is_told_before_it_is_paid() {
     assert_eq!(done(&mut turn, &prompt).positions, 0..2);
 }
 
-/// The limits of a memory of five methods are none.
+/// A memory with only five methods has no limits.
 #[test]
 fn without_limits_all_is_taken() {
     let (memory, mut prompt) = limited(Limits::default());
@@ -168,8 +182,8 @@ fn without_limits_all_is_taken() {
     assert_eq!(texts(&*memory)[1].len(), 100_000);
 }
 
-/// Somebody adopted a turn and ended it. Its first owner had called another tool since, of which
-/// the slot did not know, and appended that result without its call.
+/// Somebody adopted a turn and ended it. Its first owner had called another tool since, which the
+/// slot did not contain, and appended that result without its call.
 #[test]
 fn a_late_result_is_stored_behind_its_call_or_not_at_all() {
     let (memory, mut prompt) = shared();
@@ -183,14 +197,14 @@ fn a_late_result_is_stored_behind_its_call_or_not_at_all() {
     assert_eq!(texts(&*memory), ["Book it.", "", "ref 7XK"]);
 }
 
-/// A webhook handed its result to a turn that was kept as JSON, before anything else: it was taken
-/// at any size, and the turn could be stored by nobody.
+/// A webhook gave its result to a turn that was kept as JSON, before anything else: it was accepted
+/// at any size, and the turn could not be stored.
 #[test]
 fn a_result_that_is_too_large_for_a_kept_turn_is_replaced_too() {
     let limits = DefaultChatMemory::new().limits().with_message(2_000).with_batch(4_000);
     let (_, mut prompt) = limited(limits);
     let mut kept = copy(&begun(&mut prompt)).tools(tools());
     kept.result("c1", Ok("x".repeat(9_000))).unwrap();
-    assert!(kept.messages()[2].text().starts_with("The result is too large"));
+    assert!(kept.messages()[2].text().starts_with("The result can't be stored"));
     answered(&mut kept, &prompt, "Booked.");
 }

@@ -1,13 +1,13 @@
-//! Results that come late: the turn was ended by somebody else, and nothing that happened is lost.
+//! Late results: another owner has ended the turn, and nothing that happened is lost.
 
 use super::*;
 
-/// A turn as another process has it that was given the same.
+/// The same turn in another process that was given a copy.
 fn copy(turn: &Turn) -> Turn {
     super::copy(turn).tools(tools())
 }
 
-/// Others append so often, each time under an id.
+/// Others append this many times, each time with an id.
 fn append_as_others(memory: &impl ChatMemory, times: usize) {
     for i in 0..times {
         let append = Append::new([Message::user(format!("tab {i}"))]);
@@ -15,8 +15,8 @@ fn append_as_others(memory: &impl ChatMemory, times: usize) {
     }
 }
 
-/// What stood in for a payment that took too long was shown as its result: whoever adopted the turn
-/// took the payment for failed.
+/// The stand-in for a payment that took too long was shown as its result: the owner that adopted
+/// the turn took the payment for failed.
 #[test]
 fn a_stand_in_is_not_shown_as_a_result() {
     let (_, mut prompt) = shared();
@@ -35,9 +35,9 @@ fn a_stand_in_is_not_shown_as_a_result() {
     assert!(note.text().contains("pay {\"n\":1}: its outcome is not known yet"), "{}", note.text());
 }
 
-/// The last append of a turn did not come to the memory. Another process that had the same turn
-/// stored it, and did not know what came of the booking. The first one tried again, was told that
-/// it is stored, and the reference was nowhere.
+/// The last append of a turn did not reach the memory. Another process with the same turn stored
+/// it, and did not know the outcome of the booking. The first one tried again, read that the turn
+/// is stored, and the booking's reference was lost.
 #[test]
 fn what_was_only_tried_is_not_taken_for_stored() {
     // The second memory keeps no slots.
@@ -63,7 +63,7 @@ fn what_was_only_tried_is_not_taken_for_stored() {
     }
 }
 
-/// The same, and the one who tried had only not heard that it is stored.
+/// The same, if the first one had only missed the reply that it is stored.
 #[test]
 fn what_was_stored_unheard_is_not_stored_once_more() {
     for limits in [DefaultChatMemory::new().limits(), Limits::default().with_ids(64)] {
@@ -82,8 +82,8 @@ fn what_was_stored_unheard_is_not_stored_once_more() {
     }
 }
 
-/// Two processes had the same turn, somebody else ended it, and each of the two knew what came of
-/// another call. What the second one knew was taken for a repetition of the first.
+/// Two processes had the same turn, another one ended it, and each of the two knew the result of
+/// another call. The result that the second one knew was taken for a repetition of the first.
 #[test]
 fn each_of_two_owners_appends_what_it_knows() {
     let (memory, mut prompt) = shared();
@@ -102,9 +102,23 @@ fn each_of_two_owners_appends_what_it_knows() {
     assert_eq!(texts(&*memory)[4..], ["one", "two"]);
 }
 
+/// An owner knew the results of both calls of a turn that somebody else had ended. They are
+/// appended one by one, and a page must be redrawn from the first one on.
+#[test]
+fn the_positions_of_an_owner_who_is_late_are_those_of_all_that_it_appends() {
+    let (memory, mut prompt) = shared();
+    let mut turn = calling(&mut prompt, "Book both.", [("c1", "book"), ("c2", "book")]);
+    call(&mut turn, &prompt);
+    end_all(&prompt);
+    turn.result("c1", ok("one")).unwrap();
+    turn.result("c2", ok("two")).unwrap();
+    assert_eq!(done(&mut turn, &prompt).positions, 4..6);
+    assert_eq!(texts(&*memory)[4..], ["one", "two"]);
+}
+
 /// Another owner of the turn had booked, and a third one had adopted and ended it. The first one,
-/// which never wrote to it, gave the turn up: for ever it was told that the conversation is no
-/// more.
+/// which had never written to it, abandoned the turn: from then on it always got the error that the
+/// conversation is gone.
 #[test]
 fn who_gives_up_a_turn_that_others_have_ended_learns_so() {
     let (memory, mut prompt) = shared();
@@ -123,8 +137,8 @@ fn who_gives_up_a_turn_that_others_have_ended_learns_so() {
     assert_eq!(texts(&*memory).last().unwrap(), "ref 7XK");
 }
 
-/// Two owners had run the same call of a tool that may be run again, and each looked what was
-/// lacking before the other one had appended: the result was stored twice.
+/// Two owners had run the same call of a repeatable tool, and each checked what was missing before
+/// the other one had appended: the result was stored twice.
 #[test]
 fn two_owners_store_a_result_that_each_may_have_once() {
     for before in 2..5 {
@@ -154,7 +168,7 @@ fn two_owners_store_a_result_that_each_may_have_once() {
     }
 }
 
-/// Lets somebody else act before the append behind so many.
+/// Lets somebody else act before the append after this many.
 fn behind_appends(memory: &Arc<Odd>, appends: usize, act: impl FnOnce() + Send + 'static) {
     let act: Box<dyn FnOnce() + Send> = Box::new(act);
     let again = Arc::clone(memory);
@@ -164,8 +178,8 @@ fn behind_appends(memory: &Arc<Odd>, appends: usize, act: impl FnOnce() + Send +
     }
 }
 
-/// A late result was on its way when its answer got lost, and then there was another one: it went
-/// under the same id, and was taken for the first.
+/// A late result was on its way when its reply was lost, and then there was another one: it was
+/// sent with the same id, and was taken for the first.
 #[test]
 fn a_second_late_result_is_no_repetition_of_the_first() {
     let (memory, mut prompt) = odd();
@@ -179,7 +193,8 @@ fn a_second_late_result_is_no_repetition_of_the_first() {
     assert_eq!(texts(&*memory)[4..], ["one", "two"]);
 }
 
-/// The id of a request had 250 bytes, which is allowed, and that of its late results too many.
+/// The id of a request had 250 bytes, which is allowed, but the ids of its late results were too
+/// long.
 #[test]
 fn a_late_result_of_a_long_id_is_stored() {
     let (memory, mut prompt) = shared();
@@ -205,8 +220,8 @@ fn a_late_result_of_a_long_id_is_stored() {
     assert_eq!(late, ["one", "three", "two"]);
 }
 
-/// Another tab had a long conversation while a tool ran whose turn was ended. The call was not
-/// looked for so far back, and its result was refused as that of a conversation that is forgotten.
+/// Another tab had a long conversation while a tool of an ended turn ran. The search for the call
+/// did not go back that far, and its result was refused as that of a forgotten conversation.
 #[test]
 fn a_late_result_finds_its_call_however_much_was_appended_since() {
     for n in [0, 1, 255, 256, 257, 300, 2_000] {
@@ -223,7 +238,7 @@ fn a_late_result_finds_its_call_however_much_was_appended_since() {
     }
 }
 
-/// Where the call is not there any more its result is not stored without it.
+/// If the call is no longer there, its result is not stored without it.
 #[test]
 fn a_late_result_of_a_call_that_was_evicted_is_not_stored() {
     let (memory, mut prompt) = shared();
@@ -238,8 +253,8 @@ fn a_late_result_of_a_call_that_was_evicted_is_not_stored() {
     assert_eq!(texts(&*memory), ["tab"]);
 }
 
-/// Between the look of a former owner and its late result the conversation was cleared and begun
-/// again: the result went into a conversation that knew nothing of the call.
+/// Between the look of a former owner and its late result, the conversation was cleared and begun
+/// again: the result went into a conversation that does not contain the call.
 #[test]
 fn a_late_result_does_not_go_into_another_conversation() {
     let (memory, mut prompt) = odd();
@@ -261,9 +276,10 @@ fn a_late_result_does_not_go_into_another_conversation() {
     assert_eq!(texts(&*memory), ["Anew."]);
 }
 
-/// The answer to the first note of a booking got lost, and somebody adopted the turn, booked and
-/// ended it. Meanwhile the user had said so much into the turn that no slot could hold it any more:
-/// no note was there, none could be written, and the booking was handed out again.
+/// The reply to the first checkpoint of a booking was lost, and somebody adopted the turn, booked
+/// and ended it. Meanwhile the user had steered the turn with so much text that no slot could hold
+/// it any more: no checkpoint was there, none could be written, and the booking was handed out
+/// again.
 #[test]
 fn a_call_whose_note_may_have_been_there_is_not_handed_out_anew() {
     for is_adopted in [true, false] {
@@ -295,8 +311,8 @@ fn is_not_anew(turn: &mut Turn, prompt: &MemoryPrompt, tab: usize) {
     }
 }
 
-/// The answer to the first note got lost. While its owner waited somebody booked and ended the
-/// turn, and so many others appended under ids of their own that the memory knew its id no more.
+/// The reply to the first checkpoint was lost. While its owner waited, somebody booked and ended
+/// the turn, and others appended so often with ids of their own that the memory forgot its id.
 #[test]
 fn a_call_whose_note_was_forgotten_is_not_handed_out_anew() {
     for tab in [1, 70, 700] {
@@ -309,9 +325,9 @@ fn a_call_whose_note_was_forgotten_is_not_handed_out_anew() {
     }
 }
 
-/// A worker came to a copy of a turn, from before its booking was handed out, when it had long been
-/// made and stored, and so much was appended since that the memory knew the turn's id no more. It
-/// booked once more.
+/// A worker got to a copy of a turn, from before its booking was handed out, after the booking had
+/// been made and stored, and after so many appends that the memory had forgotten the turn's id. It
+/// booked again.
 #[test]
 fn an_old_copy_is_not_handed_out_what_was_stored() {
     for tab in [0, 1, 70] {
@@ -326,8 +342,8 @@ fn an_old_copy_is_not_handed_out_what_was_stored() {
     }
 }
 
-/// Of two terminals one approved of a payment, made it and died. The other one, where the question
-/// still stood, learned of that and handed the payment out as if it had not been made.
+/// One of two terminals approved a payment, made it and died. The other one, which still showed the
+/// question, saw that, and handed out the payment as if it had not been made.
 #[test]
 fn what_another_owner_has_approved_and_run_may_have_run() {
     let tools = || [Tool::new("pay", "Pays.").needing_approval(), Tool::new("book", "Books.")];
@@ -348,7 +364,8 @@ fn what_another_owner_has_approved_and_run_may_have_run() {
     assert!(done(&mut first, &prompt).messages[3].text().contains("not known"));
 }
 
-/// A note that filled its slot could not be adopted: what an adopter writes is a few bytes longer.
+/// A checkpoint that filled its slot could not be adopted: what an adopter writes is a few bytes
+/// longer.
 #[test]
 fn whatever_was_written_to_a_slot_can_be_adopted() {
     let tools = || {
@@ -376,8 +393,8 @@ fn whatever_was_written_to_a_slot_can_be_adopted() {
     assert!(written.iter().all(|it| *it > 50), "{written:?}");
 }
 
-/// A turn of the law below, which pays for its number under an id that all have: it has begun,
-/// others have ended it, and what it found out is stored.
+/// A turn of the law below. It pays for its number under an id that all share: it has begun, others
+/// have ended it, and its results are stored.
 enum Paying {
     NotYet,
     Runs(Turn, String),
@@ -420,8 +437,8 @@ impl Paying {
 counted! {
     #![cases(300)]
 
-    /// Servers count the ids of calls from 0 in each answer. What stood in for one call was out of
-    /// the window, or of a turn that ran at the same time: its result took the place of another's.
+    /// Servers count the ids of calls from 0 in each answer. The stand-in for one call was out of
+    /// the window, or in a turn that ran at the same time: its result replaced another's.
     #[test]
     fn late_results_of_one_id_are_never_swapped(
         events in proptest::collection::vec((0usize..4, 0usize..90), 1..24), window in 2usize..9,

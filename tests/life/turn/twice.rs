@@ -1,4 +1,4 @@
-//! One turn in two hands: the note of it was written, and somebody else has ended it since.
+//! One turn with two owners: its checkpoint was written, and another owner has ended it since.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -18,8 +18,8 @@ fn answer(turn: &mut Turn, prompt: &MemoryPrompt) {
     turn.answer("Booked.").unwrap();
 }
 
-/// The answer to the note before a payment got lost. Somebody else adopted the turn and ended it,
-/// and then the first owner paid once more and stored the question a second time.
+/// The reply to the checkpoint before a payment was lost. Somebody else adopted the turn and ended
+/// it, and then the first owner paid again and stored the question a second time.
 #[test]
 fn a_turn_whose_note_was_written_unseen_is_not_begun_once_more() {
     for (goes_on, adopter_runs) in [(true, true), (true, false), (false, true), (false, false)] {
@@ -47,8 +47,8 @@ fn a_turn_whose_note_was_written_unseen_is_not_begun_once_more() {
     }
 }
 
-/// The answer to the note before a payment got lost, somebody else adopted the turn, and the first
-/// owner gave up: it was told that nothing is stored, so it asked the same question again.
+/// The reply to the checkpoint before a payment was lost, somebody else adopted the turn, and the
+/// first owner gave up. It read that nothing is stored, so it asked the same question again.
 #[test]
 fn a_turn_that_somebody_else_has_is_not_said_to_be_forgotten() {
     for (has_ended, sees_it) in [(true, true), (true, false), (false, true), (false, false)] {
@@ -80,8 +80,8 @@ fn a_turn_that_somebody_else_has_is_not_said_to_be_forgotten() {
     }
 }
 
-/// A turn was given up while its first note was still on its way: the note came behind that, and a
-/// booking of a turn that nobody had was under way for ever.
+/// A turn was abandoned while its first checkpoint was still on its way. The checkpoint arrived
+/// after that, and a booking of a turn without an owner was under way forever.
 #[test]
 fn a_note_that_comes_behind_the_end_of_a_forgotten_turn_is_not_written() {
     let (memory, mut prompt) = odd();
@@ -96,7 +96,7 @@ fn a_note_that_comes_behind_the_end_of_a_forgotten_turn_is_not_written() {
     assert_eq!(memory.next_position().unwrap(), 0);
 }
 
-/// What came of a call was delivered twice, as queues do. The second time it was taken for the
+/// The result of a call was delivered twice, as queues do. The second time it was taken for the
 /// result of another call, to which the model had given the same id.
 #[test]
 fn a_result_that_comes_twice_is_that_of_one_call() {
@@ -113,8 +113,8 @@ fn a_result_that_comes_twice_is_that_of_one_call() {
     turn.result(&newest, ok("Booked three.")).unwrap();
 }
 
-/// A worker was given a copy of a turn that was serialised before its payment was handed out. It
-/// came to it after the first had paid and stored, and paid again.
+/// A worker got a copy of a turn that was serialised before its payment was handed out. It started
+/// after the first owner had paid and stored, and paid again.
 #[test]
 fn a_copy_from_before_the_first_call_runs_nothing_once_the_turn_has_ended() {
     let (memory, mut prompt) = shared();
@@ -130,8 +130,8 @@ fn a_copy_from_before_the_first_call_runs_nothing_once_the_turn_has_ended() {
 }
 
 /// A request came a second time while a tool of the first ran. Its answer could not be stored, and
-/// at the second try the turn took the note of the first for its own append: it said that it had
-/// answered, and nothing was stored.
+/// at the second try the turn took the checkpoint of the first for its own append: it reported that
+/// it had answered, but nothing was stored.
 #[test]
 fn a_note_of_the_first_request_is_not_the_second_one() {
     let (memory, prompt) = odd();
@@ -148,7 +148,7 @@ fn a_note_of_the_first_request_is_not_the_second_one() {
     assert_eq!(memory.next_position().unwrap(), 0);
 }
 
-/// A client sent its request a second time, under the same id, and each time the booking was made.
+/// A client sent its request a second time, with the same id, and each time the booking was made.
 #[test]
 fn a_request_that_comes_twice_books_once() {
     for fails_behind_the_tool in [true, false] {
@@ -190,7 +190,7 @@ fn a_request_that_comes_twice_books_once() {
 }
 
 /// The id of a request was a few bytes longer than the memory takes. A booking was made, and could
-/// be stored by nobody. Where requests had no id each one was taken for the first.
+/// not be stored. If requests had no id, each one was taken for the first.
 #[test]
 fn an_id_that_is_none_is_refused_before_anything_happens() {
     for (size, is_good) in [(0, false), (1, true), (246, true), (247, false), (300, false)] {
@@ -209,9 +209,9 @@ fn an_id_that_is_none_is_refused_before_anything_happens() {
     }
 }
 
-/// A client that had lost its answer sent its request again. The model was asked once more and
-/// paid for, the client was shown another answer than the one that was stored, and where a tool
-/// had run it was told no positions.
+/// A client that had lost its answer sent its request again. The model was asked and paid for
+/// again, the client was shown another answer than the stored one, and if a tool had run it got no
+/// positions.
 #[test]
 fn a_request_that_comes_again_has_its_first_answer() {
     let (memory, mut prompt) = shared();
@@ -239,9 +239,8 @@ fn a_request_that_comes_again_has_its_first_answer() {
     assert_eq!(memory.next_position().unwrap(), 6);
 }
 
-/// A mail was approved and sent by one terminal, which died. The other one, where the question
-/// still stood, said no: that was stored as the late result, and the model was told that no mail
-/// was sent.
+/// A mail was approved and sent by one terminal, which died. The other one, which still showed the
+/// question, refused: that was stored as the late result, and the model read that no mail was sent.
 #[test]
 fn a_refusal_of_a_former_owner_is_no_result() {
     let approved = || [Tool::new("mail", "Sends.").needing_approval()];
@@ -269,8 +268,8 @@ fn a_refusal_of_a_former_owner_is_no_result() {
     }
 }
 
-/// Two threads shared a list and adopted the same turn: both were told that it is theirs, and what
-/// one of them paid was nowhere.
+/// Two threads shared a list and adopted the same turn: both got it as their own, and the payment
+/// of one of them was stored nowhere.
 #[test]
 fn a_turn_is_adopted_once() {
     let (_, mut prompt) = shared();
@@ -282,8 +281,8 @@ fn a_turn_is_adopted_once() {
     prompt.adopt(&again).unwrap();
 }
 
-/// Two copies of a turn went different ways. Each took the other's note for its own and wrote over
-/// it, and a call that one of them had run was in no memory and no slot.
+/// Two copies of a turn went different ways. Each took the other's checkpoint for its own and
+/// overwrote it, and a call that one of them had run was in no memory and no slot.
 #[test]
 fn a_copy_that_went_another_way_does_not_take_the_note_over() {
     let (memory, mut prompt) = shared();
@@ -303,8 +302,8 @@ fn a_copy_that_went_another_way_does_not_take_the_note_over() {
     assert_eq!(memory.next_position().unwrap(), 6);
 }
 
-/// The answer to the first note got lost, its owner looked, and went on. Later somebody adopted the
-/// turn and ended it: what the first owner found out is a late result all the same.
+/// The reply to the first checkpoint was lost, its owner looked, and continued. Later somebody
+/// adopted the turn and ended it: the results of the first owner are still stored as late results.
 #[test]
 fn a_note_that_was_settled_is_as_good_as_any() {
     let (memory, mut prompt) = odd();
@@ -322,33 +321,33 @@ fn a_note_that_was_settled_is_as_good_as_any() {
     assert_eq!(texts(&*memory)[3], "ref 7XK");
 }
 
-/// What becomes of a turn and of those who have it, in the law below. A number is one of them.
+/// What happens to a turn and its owners, in the law below. A number is one of the owners.
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// It does what is next.
+    /// It takes the next step.
     Steps(usize),
-    /// The same, but of the tools that it is to run one alone comes to an end.
+    /// The same, but only one of the tools that it is to run ends.
     StepsHalf(usize),
-    /// It asks what is next, and does not come to it.
+    /// It asks for the next step, and does not take it.
     Looks(usize),
-    /// Its user approves of all that waits for that, or says no.
+    /// Its user approves all pending calls, or refuses them.
     Approves(usize, bool),
-    /// Its user says something into the turn: so many bytes.
+    /// Its user steers the turn, with this many bytes.
     Steers(usize, usize),
-    /// It is serialised, and somebody else has it too.
+    /// It is serialised, and another owner gets a copy.
     Copied(usize),
     /// Somebody adopts what there is.
     Adopted,
     Interrupted(usize, OnInterrupt),
     /// Its process dies.
     Dies(usize),
-    /// The answer of the memory to its next append gets lost.
+    /// The reply of the memory to its next append is lost.
     Loses,
     /// The next append is not made.
     Fails,
     /// The next read fails.
     Unreadable,
-    /// Another tab appends so many messages, each by itself; under ids of its own or without.
+    /// Another tab appends this many messages, each by itself; with ids of its own or without.
     Tab(usize, bool),
 }
 
@@ -375,7 +374,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     proptest::collection::vec(event, 1..40)
 }
 
-/// A conversation in which one turn is in several hands.
+/// A conversation in which one turn has several owners.
 struct World {
     memory: Arc<Odd>,
     prompt: MemoryPrompt,
@@ -453,7 +452,7 @@ impl World {
         Ok(())
     }
 
-    /// The user of this owner says yes or no to what the memory says that it waits for that.
+    /// The user of this owner approves or refuses what is pending according to the memory.
     fn approve(&mut self, i: usize, yes: bool) {
         let turn = &mut self.owners[i];
         let Ok(Next::Call(calls)) = turn.next(&self.prompt) else { return };
@@ -466,8 +465,8 @@ impl World {
         }
     }
 
-    /// Does what this owner wants; returns whether it may want more. Of the tools that it is to run
-    /// only so many come to an end.
+    /// Takes the next step of this owner; returns whether there may be more. Only this many of the
+    /// tools that it is to run end.
     fn step(&mut self, i: usize, most: usize) -> Result<bool, TestCaseError> {
         let turn = &mut self.owners[i];
         match turn.next(&self.prompt) {
@@ -505,7 +504,7 @@ impl World {
         Ok(true)
     }
 
-    /// Whoever is left goes on until it can't, and what nobody has is ended.
+    /// The remaining owners continue until they can't, and what has no owner is ended.
     fn settle(&mut self) -> Result<(), TestCaseError> {
         for is_last in [false, true] {
             for i in 0..self.owners.len() {
@@ -585,7 +584,7 @@ impl World {
     }
 }
 
-/// The calls whose results this owner knows, of those that have run.
+/// The calls that have run and whose results this owner knows.
 fn known(turn: &Turn, ran: &BTreeSet<String>) -> Vec<String> {
     let results = turn.messages().iter().filter_map(Message::as_tool);
     let results = results.filter(|it| !it.is_stand_in() && ran.contains(it.call_id()));
@@ -624,7 +623,7 @@ counted! {
 }
 
 /// Two copies of a turn had its answer, and one of them stored it. The other saw that, and the
-/// answer to its search for more got lost: a copy of that one stored the turn once more.
+/// reply to its search for more was lost: a copy of that one stored the turn again.
 #[test]
 fn a_copy_of_a_turn_that_searches_stores_nothing() {
     use self::Event::{Copied, Loses, Steps, Unreadable};
@@ -637,8 +636,8 @@ fn a_copy_of_a_turn_that_searches_stores_nothing() {
     world.check().unwrap();
 }
 
-/// A copy of a turn met the checkpoint of the first one. By the time that it went on, that one had
-/// ended, and the memory knew its id no more: the copy booked once more.
+/// A copy of a turn met the checkpoint of the first one. When it continued, the first one had
+/// ended, and the memory had forgotten its id: the copy booked again.
 #[test]
 fn a_copy_books_nothing_once_the_memory_has_forgotten_its_turn() {
     use self::Event::{Copied, Steps, StepsHalf, Tab};
@@ -650,8 +649,8 @@ fn a_copy_books_nothing_once_the_memory_has_forgotten_its_turn() {
     world.check().unwrap();
 }
 
-/// An answer called two tools, one after the other. While the first ran somebody adopted the turn
-/// and ended it, and the second ran all the same: twice, where the adopter had run it too.
+/// An answer called two tools, one after the other. While the first ran, somebody adopted the turn
+/// and ended it, and the second still ran: twice, if the adopter had run it too.
 #[test]
 fn a_call_of_a_turn_that_was_ended_meanwhile_is_not_run() {
     let memory: Arc<DefaultChatMemory> = Arc::new(DefaultChatMemory::new());
@@ -674,8 +673,8 @@ fn a_call_of_a_turn_that_was_ended_meanwhile_is_not_run() {
     assert_eq!(memory.messages().unwrap().last().unwrap().text(), "late");
 }
 
-/// The answer to the first note got lost and the conversation gave up: nothing was stored, and the
-/// request could never be asked again under its id.
+/// The reply to the first checkpoint was lost and the conversation gave up: nothing was stored, and
+/// the request could never be repeated with its id.
 #[test]
 fn a_request_that_was_forgotten_is_asked_again() {
     let (memory, mut prompt) = odd();
@@ -690,8 +689,8 @@ fn a_request_that_was_forgotten_is_asked_again() {
     assert_eq!(answered(&mut again, &prompt, "Booked.").positions, 0..4);
 }
 
-/// Ids of calls repeat from answer to answer. A refusal of the first was put in doubt in place of
-/// that of the newest, which another owner had run.
+/// Ids of calls repeat from answer to answer. The refusal of the first call was put in doubt
+/// instead of that of the newest, which another owner had run.
 #[test]
 fn only_the_newest_refusal_is_put_in_doubt() {
     let approved = || [Tool::new("book", "Books.").needing_approval()];
@@ -713,7 +712,7 @@ fn only_the_newest_refusal_is_put_in_doubt() {
     assert!(stored[4].contains("not known"), "{stored:#?}");
 }
 
-/// The browser sent an approval twice. The second approved of another call, which the model had
+/// The browser sent an approval twice. The second one approved another call, to which the model had
 /// given the same id.
 #[test]
 fn an_approval_that_comes_twice_approves_of_one_call() {
@@ -730,8 +729,8 @@ fn an_approval_that_comes_twice_approves_of_one_call() {
     turn.approve("1_2").unwrap();
 }
 
-/// A memory of the five methods, and no others. The answer to its next append gets lost if so set
-/// first, and it panics behind it if so set second.
+/// A memory with only the five methods. If the first is set, the reply to its next append is lost;
+/// if the second is set, it panics after the append.
 #[derive(Debug, Default)]
 struct Five(DefaultChatMemory, AtomicBool, AtomicBool);
 
@@ -749,8 +748,8 @@ impl ChatMemory for Five {
     }
 }
 
-/// A turn that was kept as JSON over a memory of five methods asked for a slot that no such memory
-/// has, so that it could never go on.
+/// A turn that was kept as JSON over a memory with five methods asked for a slot, which no such
+/// memory has, so it could never continue.
 #[test]
 fn a_kept_turn_goes_on_over_a_memory_without_slots() {
     let mut prompt = MemoryPrompt::new(Five::default());
@@ -760,8 +759,8 @@ fn a_kept_turn_goes_on_over_a_memory_without_slots() {
     assert_eq!(done(&mut turn, &prompt).positions, 0..3);
 }
 
-/// A memory that recognises no ids panicked behind the append of a turn, which was then stored once
-/// more.
+/// A memory that recognises no ids panicked after the append of a turn, which was then stored
+/// again.
 #[test]
 fn what_may_be_stored_before_a_panic_is_not_stored_again() {
     let memory = Arc::new(Five::default());
@@ -772,8 +771,8 @@ fn what_may_be_stored_before_a_panic_is_not_stored_again() {
     assert_eq!(texts(&*memory), ["Hi.", "Hello."]);
 }
 
-/// A run was given up in its last append, over a memory that recognises no ids, and its turn was
-/// run again: the question and the answer were stored twice.
+/// A run was dropped in its last append, over a memory that recognises no ids, and its turn was run
+/// again: the question and the answer were stored twice.
 #[cfg(feature = "async")]
 #[test]
 fn what_may_be_stored_before_a_drop_is_not_stored_again() {
@@ -797,8 +796,8 @@ fn what_may_be_stored_before_a_drop_is_not_stored_again() {
     }
 }
 
-/// The answer to the append of a whole turn got lost, over a memory that recognises no ids, and a
-/// conversation tried once more by itself: the question and the answer were stored twice.
+/// The reply to the append of a whole turn was lost, over a memory that recognises no ids, and a
+/// conversation retried by itself: the question and the answer were stored twice.
 #[test]
 fn what_may_be_stored_is_not_stored_again_where_nobody_can_tell() {
     let memory = Arc::new(Five::default());
@@ -838,8 +837,8 @@ fn branched(question: &str, answer: &str) -> MemoryPrompt {
     prompt
 }
 
-/// A client sent its request for a new answer again while it was answered. It was shown its own
-/// answer, which is stored nowhere, as the stored one.
+/// A client repeated its request to regenerate while that ran. It was shown its own answer, which
+/// is stored nowhere, as the stored one.
 #[test]
 fn of_two_requests_for_a_new_answer_both_have_the_stored_one() {
     for edits in [false, true] {
@@ -861,7 +860,7 @@ fn of_two_requests_for_a_new_answer_both_have_the_stored_one() {
     }
 }
 
-/// The first of them booked. The second was told for ever that the conversation is gone.
+/// The first of them booked. The second always got the error that the conversation is gone.
 #[test]
 fn of_two_requests_for_a_new_answer_one_books() {
     let prompt = branched("Book it.", "Which one?");
@@ -877,7 +876,7 @@ fn of_two_requests_for_a_new_answer_one_books() {
     assert_eq!((second.ended, second.text().as_str()), (Ended::Adopted, "Booked."));
 }
 
-/// Another tab edited between a request and its retry. The retry had its own answer as the stored
+/// Another tab edited between a request and its retry. The retry got its own answer as the stored
 /// one.
 #[test]
 fn a_request_that_comes_again_on_another_branch_has_its_first_answer() {
@@ -894,8 +893,8 @@ fn a_request_that_comes_again_on_another_branch_has_its_first_answer() {
     assert_eq!(done(&mut two, &prompt).text(), "In Italy.");
 }
 
-/// A request was given up while it waited, and was asked and answered again. Who lost the
-/// connection was told that nothing is stored of it.
+/// A request was dropped while it was pending, and was asked and answered again. The client that
+/// lost the connection read that nothing of it is stored.
 #[test]
 fn what_was_asked_again_is_found_by_its_id() {
     for is_cleared in [false, true] {
@@ -918,7 +917,7 @@ fn what_was_asked_again_is_found_by_its_id() {
 }
 
 /// A request went through a queue, which delivered it twice. The second time the model was asked
-/// from the beginning, and there was no answer in the end.
+/// from the beginning, and in the end there was no answer.
 #[test]
 fn a_request_from_a_queue_goes_on_behind_what_is_stored() {
     let (_, prompt) = shared();

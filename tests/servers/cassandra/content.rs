@@ -263,6 +263,45 @@ async fn an_eviction_that_was_broken_off_is_done_to_an_end() {
     }
 }
 
+/// Somebody cleared a conversation while a writer moved messages to a bucket. The writer's change
+/// of the head came too late, and its copies stayed, whatever was cleared or evicted afterwards.
+async fn what_is_moved_while_it_is_forgotten_is_not_kept() {
+    let place = place().await;
+    for (before, left) in [(None, 0), (Some(1000), 0), (Some(300), 1)] {
+        let memory = place.store.memory("moved").unwrap();
+        memory.add_all(numbers(0, 999)).await.unwrap();
+        // One more, and the writer begins to move them.
+        place
+            .run(
+                r#"UPDATE {}.conversation SET "end" = 1000
+                WHERE id = 'moved' AND position = 9223372036854775807 IF EXISTS"#,
+            )
+            .await;
+        let select = "SELECT CAST(log AS text) FROM {}.conversation WHERE id = 'moved' LIMIT 1";
+        let (log,) = place.select(select).await.single_row::<(String,)>().unwrap();
+        let copy = async || {
+            for position in [0, 299, 499] {
+                let row = format!(
+                    "INSERT INTO {{}}.message (log, bucket, position, at, payload)
+                    VALUES ({log}, 0, {position}, 0, 0x00) USING TIMESTAMP 1"
+                );
+                place.run(&row).await;
+            }
+        };
+        copy().await;
+        assert_eq!(place.count("message").await, 3);
+        match before {
+            None => memory.clear().await.unwrap(),
+            Some(before) => assert_eq!(memory.evict(before).await.unwrap(), before),
+        }
+        assert_eq!(place.count("message").await, left, "before {before:?}");
+        copy().await;
+        assert_eq!(place.count("message").await, left, "before {before:?}, and later");
+        assert!(place.store.delete(&"moved".into()).await.unwrap());
+        assert_eq!(place.count("message").await, 0);
+    }
+}
+
 /// Slots lie by a hash of their names. Of two that share a place the first one has it.
 async fn a_slot_that_would_lie_where_another_one_does_is_refused() {
     let place = place().await;
@@ -460,6 +499,7 @@ crate::tests! { wait:
     a_row_that_is_gone_is_reported_and_hides_no_other,
     a_deletion_that_was_broken_off_is_done_to_an_end,
     an_eviction_that_was_broken_off_is_done_to_an_end,
+    what_is_moved_while_it_is_forgotten_is_not_kept,
     a_slot_that_would_lie_where_another_one_does_is_refused,
     a_keyspace_of_a_later_version_is_refused_and_left_alone,
     a_new_keyspace_may_be_opened_by_many_at_once,
