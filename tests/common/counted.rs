@@ -48,6 +48,11 @@ impl Count {
     /// be refused.
     pub fn round(&self, cases: u32, config: Config) -> Config {
         let (passed, drawn) = self.drawn.get();
+        assert!(
+            drawn > 0 || self.held.get() == 0,
+            "{} asks of no case whether it is new",
+            self.name
+        );
         let is_fixed = matches!(config.rng_seed, RngSeed::Fixed(_));
         let tried = if is_fixed { passed.max(drawn) } else { 0 };
         self.drawn.set((tried, 0));

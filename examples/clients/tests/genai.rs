@@ -52,6 +52,9 @@ fn it_sends_what_the_views_write() {
     let strategy = (adapters, setups(), conversation(16), temporaries());
     let count = Count::of("what genai sends is what the views write", cases(256));
     let law = |(adapter, setup, conversation, temporaries): (_, setups::Setup, Vec<_>, Vec<_>)| {
+        if !count.is_new() {
+            return Ok(());
+        }
         let (provider, adapter): (Provider, AdapterKind) = adapter;
         let composer = setup.composer().for_provider(provider);
         // A budget or a temporary may be refused.
