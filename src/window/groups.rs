@@ -14,7 +14,8 @@ use crate::record::Snapshot;
 ///   calls with the same id again closes the earlier call. If call and result both name a tool, the
 ///   names must agree.
 /// - A late result first replaces its [stand-in](crate::message::ToolMessage::stand_in).
-/// - Each result is sent directly after its call, whatever the distance; the
+/// - Each result is sent directly after its call, as far back as is
+///   [searched](crate::Window) for it; the
 ///   [report](crate::Report::moved) lists these results. If an answer of the model would then be
 ///   the last message, a short note of the user names the result that has arrived.
 /// - A second result for an answered call is left out.
