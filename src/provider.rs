@@ -29,7 +29,7 @@ use serde::ser::{Serialize, Serializer};
 
 pub(crate) use definition::{Definition, as_sent};
 pub(crate) use hosted::{hosted_blocks, hosted_call, hosted_caller, hosted_result, without_hosted};
-pub(crate) use load::Load;
+pub(crate) use load::{Load, is_picture};
 pub use media::MediaLimits;
 pub(crate) use origin::{
     attributes, given_by, goes_back, has_fields, holds_compaction, is_emptied, is_free_text,

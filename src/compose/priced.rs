@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::message::{AiPart, Media, Message, Part};
-use crate::provider::{Format, Row, goes_back, is_emptied, outgoing, without_refused};
+use crate::provider::{Format, Row, goes_back, is_emptied, is_picture, outgoing, without_refused};
 use crate::token::{Overhead, PICTURE, TokenCounter, count_by_parts, media_tokens};
 use crate::tool::Tool;
 
@@ -66,7 +66,7 @@ impl TokenCounter for Priced {
     fn count(&self, message: &Message) -> Result<usize> {
         let Some(message) = self.sent(message) else { return Ok(0) };
         let own = self.counter.count(&message)?;
-        let is_priced = message.content_parts().any(|(_, part)| matches!(part, Part::Image(_)));
+        let is_priced = message.content_parts().any(|(_, part)| is_picture(part, &self.row));
         // One that counts messages in another way knows best what they hold.
         if is_priced && count_by_parts(&*self.counter, &message)? == own {
             return count_by_parts(self, &message);
@@ -76,7 +76,8 @@ impl TokenCounter for Priced {
 
     fn count_media(&self, part: &Part) -> Result<usize> {
         let own = self.counter.count_media(part)?;
-        let (Part::Image(image), true) = (part, own == media_tokens(part)) else { return Ok(own) };
+        let image = part.as_media().filter(|_| is_picture(part, &self.row));
+        let (Some(image), true) = (image, own == media_tokens(part)) else { return Ok(own) };
         let priced = |picture| self.row.picture_tokens(picture, image.detail.as_ref());
         // A detail that the provider is not told makes no picture cheaper.
         let unpriced = if self.row.detail { own } else { PICTURE };

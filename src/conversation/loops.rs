@@ -268,10 +268,11 @@ macro_rules! over {
                 if matches!(&action, Action::Say(it) | Action::Edit(_, it) if it.trim().is_empty()) {
                     return Err(Error::invalid("act", "there is no question"));
                 }
-                let mut _held = None; // of one that waits: the question is that of the turn before
-                if matches!(action, Action::Edit(..) | Action::Regenerate) {
-                    _held = self.enter(true)$($now)*?;
-                }
+                // If the conversation waits, the turn before must end first: the question is its own.
+                let _held = match action {
+                    Action::Edit(..) | Action::Regenerate => self.enter(true)$($now)*?,
+                    _ => None,
+                };
                 match action {
                     Action::Say(text) => return Ok(Some(text.into())),
                     Action::Edit(at, text) => {

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::model::{Asking, Model, ModelError};
-use crate::message::{AiMessage, AiPart, ToolCall};
+use crate::message::{AiMessage, ToolCall};
 use crate::prompt::Prompt;
 use crate::turn::Reply;
 use crate::wire::Event;
@@ -59,7 +59,7 @@ impl Scripted {
             script.calls
         };
         let call = ToolCall::new(format!("call_{number}"), tool, arguments.into().to_string());
-        self.says(AiMessage::from_parts([AiPart::from(call)]))
+        self.says(AiMessage::from_parts([call]))
     }
 
     /// Adds a failure with this text to the script.

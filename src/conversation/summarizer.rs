@@ -1,9 +1,8 @@
 //! A model that writes summaries.
 
-use std::error::Error as StdError;
 use std::fmt;
 
-use super::model::{Asking, Model};
+use super::model::{Asking, Model, ModelError};
 use crate::compose::Composer;
 use crate::message::Message;
 use crate::provider::Provider;
@@ -123,24 +122,21 @@ impl<M: super::AsyncModel> ModelSummarizer<M> {
     /// # Errors
     ///
     /// The error of the model, and an error if its answer was cut off or refused.
-    pub async fn summarize_async(
-        &self,
-        due: Compaction,
-    ) -> Result<String, Box<dyn StdError + Send + Sync>> {
+    pub async fn summarize_async(&self, due: Compaction) -> Result<String, ModelError> {
         let ask = self.asks(&due, self.model.provider())?;
         text_of(&self.model.ask(Asking::alone(ask)).await?)
     }
 }
 
 impl<M: Model> Summarizer for ModelSummarizer<M> {
-    fn summarize(&self, due: &Compaction) -> Result<String, Box<dyn StdError + Send + Sync>> {
+    fn summarize(&self, due: &Compaction) -> Result<String, ModelError> {
         let ask = self.asks(due, self.model.provider())?;
         text_of(&self.model.ask(&Asking::alone(ask))?)
     }
 }
 
 /// Returns the text of the model, if the answer was not cut off or refused.
-fn text_of(reply: &Reply) -> Result<String, Box<dyn StdError + Send + Sync>> {
+fn text_of(reply: &Reply) -> Result<String, ModelError> {
     match reply.stop {
         Some(Stop::Length | Stop::Broken | Stop::Filtered | Stop::Malformed | Stop::Refused) => {
             Err("the summary was cut off or refused".into())

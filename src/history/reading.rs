@@ -1,6 +1,6 @@
 //! A read of one branch: what must be read of the conversation, and what that yields.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::document::{Document, Line, SLOT};
@@ -139,11 +139,10 @@ impl Standing {
             shown.records.extend(span.records(&part.records));
             shown.unreadable.extend(span.unreadable(&part.unreadable));
         }
-        let names: BTreeSet<_> = read.slots.iter().collect();
-        let names = names.into_iter().filter(|name| !is_own(name));
+        let names = read.names().filter(|name| !is_own(name));
         shown = shown.with_slots(names.filter_map(|name| {
             let slot = first.slot(&kept_as(name, self.line))?;
-            Some(Slot::new(name.as_str(), slot.version(), slot.content()))
+            Some(Slot::new(name, slot.version(), slot.content()))
         }));
         let spans = &self.spans.0;
         if !read.positions.is_empty() {

@@ -166,15 +166,9 @@ impl State {
     }
 
     fn append_one(&mut self, at: u64, message: Message) {
-        if message.is_system() {
-            self.set_system(message);
-        } else {
+        if !message.is_system() {
             self.push(Cell { at, message });
-        }
-    }
-
-    fn set_system(&mut self, message: Message) {
-        if self.system.as_deref() != Some(&message) {
+        } else if self.system.as_deref() != Some(&message) {
             self.system = Some(Arc::new(message));
         }
     }

@@ -1,15 +1,23 @@
 //! The load of media in a request, compared with the limits of a row.
 
 use super::media::MediaLimits;
-use super::row::Row;
+use super::row::{Format, Row};
 use super::sent::is_sent;
-use crate::message::{Message, Part};
+use crate::message::{Media, Message, Part, Source};
+
+/// Returns whether a part is sent as a picture. Google names the type alone, so a file can be one.
+pub(crate) fn is_picture(part: &Part, row: &Row) -> bool {
+    let is_one = |media: &Media| row.format == Format::Gemini && media.picture().is_some();
+    matches!(part, Part::Image(_)) || matches!(part, Part::File(media) if is_one(media))
+}
 
 /// The load of media that are sent together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Load {
     pictures: u32,
     documents: u32,
+    /// The pictures at addresses that the provider fetches.
+    fetched: u32,
     bytes: u64,
     /// The longest side of a picture with known dimensions.
     side: u32,
@@ -20,11 +28,14 @@ impl Load {
     /// media, or is not sent as such.
     pub(crate) fn of(part: &Part, message: &Message, row: &Row) -> Option<Self> {
         let media = part.as_media()?;
-        let is_picture = matches!(part, Part::Image(_));
+        let is_picture = is_picture(part, row);
         let picture = media.picture().filter(|_| is_picture);
+        let is_fetched = |url: &str| url.get(..4).is_some_and(|it| it.eq_ignore_ascii_case("http"));
+        let fetched = matches!(&media.source, Source::Url(url) if is_picture && is_fetched(url));
         let load = Self {
             pictures: is_picture.into(),
-            documents: matches!(part, Part::File(_)).into(),
+            documents: (!is_picture && matches!(part, Part::File(_))).into(),
+            fetched: fetched.into(),
             bytes: media.data_len().unwrap_or(0),
             side: picture.map_or(0, |it| it.width.max(it.height)),
         };
@@ -35,6 +46,7 @@ impl Load {
         Self {
             pictures: self.pictures.saturating_add(other.pictures),
             documents: self.documents.saturating_add(other.documents),
+            fetched: self.fetched.saturating_add(other.fetched),
             bytes: self.bytes.saturating_add(other.bytes),
             side: self.side.max(other.side),
         }
@@ -47,6 +59,7 @@ impl Load {
         let many = limits.many.filter(|(_, side)| self.side > *side).map(|(most, _)| most);
         within(limits.pictures, pictures)
             && within(many, pictures)
+            && within(limits.fetched_pictures, self.fetched.into())
             && within(limits.documents, documents)
             && within(limits.together, pictures + documents)
             && within(limits.bytes, self.bytes)

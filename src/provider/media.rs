@@ -37,6 +37,8 @@ use serde::{Deserialize, Serialize};
 pub struct MediaLimits {
     /// The most pictures.
     pub pictures: Option<u32>,
+    /// The most of them that are at addresses from which the provider fetches them.
+    pub fetched_pictures: Option<u32>,
     /// The most documents.
     pub documents: Option<u32>,
     /// The most pictures and documents together.
@@ -57,6 +59,7 @@ impl MediaLimits {
     /// No limits at all.
     pub const NONE: Self = Self {
         pictures: None,
+        fetched_pictures: None,
         documents: None,
         together: None,
         picture_bytes: None,

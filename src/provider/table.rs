@@ -221,8 +221,14 @@ pub(super) const GEMINI: Row = Row {
 /// round: so neither is of the other's family.
 pub(super) const VERTEX: Row = Row {
     ids: Ids::Unwritten,
-    // Its pages of the models: 3,000 images, 900 of Gemini 3 Pro's preview; 7 MB each as data.
-    media: MediaLimits { pictures: Some(900), picture_bytes: Some(sent(7 * MB)), ..GEMINI.media },
+    // Its pages of the models: 3,000 images, 900 of Gemini 3 Pro's preview; 7 MB each as data. Its
+    // reference: of HTTP URLs "up to 10 image files per request".
+    media: MediaLimits {
+        pictures: Some(900),
+        fetched_pictures: Some(10),
+        picture_bytes: Some(sent(7 * MB)),
+        ..GEMINI.media
+    },
     ..named("vertex", GEMINI)
 };
 

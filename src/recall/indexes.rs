@@ -36,8 +36,9 @@ impl Indexes {
         Arc::clone(&kept.index)
     }
 
-    pub(super) fn note(&mut self, id: &MemoryId, bytes: usize) {
-        if let Some(kept) = self.known.get_mut(id) {
+    /// Notes the size of this index, unless another one has taken its place.
+    pub(super) fn note(&mut self, id: &MemoryId, index: &Arc<Mutex<Index>>, bytes: usize) {
+        if let Some(kept) = self.known.get_mut(id).filter(|kept| Arc::ptr_eq(&kept.index, index)) {
             self.bytes = self.bytes - kept.bytes + bytes;
             kept.bytes = bytes;
         }

@@ -161,7 +161,7 @@ impl<'a> Search<'a> {
         if known.is_some_and(|record| record.position() == index.end) {
             self.add(&mut index, &asked.newest, asked.held.end);
         }
-        self.recall.indexes.lock().note(&asked.id, index.bytes());
+        self.recall.indexes.lock().note(&asked.id, &shared, index.bytes());
         let (from, end) = (index.end, asked.held.end);
         if from < end {
             self.stage = Stage::Page(from..end.min(from.saturating_add(PAGE)));

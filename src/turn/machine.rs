@@ -83,8 +83,7 @@ impl Turn {
     /// Returns true if requests of its id may have come before, and it has not looked for them yet.
     fn may_have_come_before(&self) -> bool {
         self.state.is_request
-            && self.state.seen.is_none()
-            && self.state.written == Written::Not
+            && self.state.has_not_begun()
             && !self.is_over()
             && self.look == Look::No
     }
@@ -159,10 +158,10 @@ impl Turn {
             Doing::Calling(calls) => {
                 // A decision is written down too, or another person could decide otherwise.
                 let waits = |it| matches!(it, &CallState::Unapproved | &CallState::Approved);
-                let is_harmless = |(_, call)| state.is_repeatable(call);
-                let is_harmless =
-                    !calls.iter().any(waits) && state.open().into_iter().all(is_harmless);
-                !is_harmless && !state.is_written()
+                let mut open = state.open().into_iter();
+                let needs_one =
+                    calls.iter().any(waits) || open.any(|(_, call)| !state.is_repeatable(call));
+                needs_one && !state.is_written()
             }
             Doing::Asking | Doing::Paused => {
                 let known = state.held().map(|held| held.messages);

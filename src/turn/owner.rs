@@ -315,10 +315,11 @@ impl Turn {
     /// [`Invalid`](crate::ErrorKind::Invalid) if no call of this id waits for approval.
     pub fn refuse(&mut self, call_id: &str, why: &str) -> Result<()> {
         let (place, call) = self.unapproved("refuse", call_id)?;
-        let refusal = result_of(&call, Err::<Content, _>(ToolError::new(why)));
-        let is_too_large = self.excess_of(&Message::Tool(refusal), Some(place)).is_some();
-        let why = if is_too_large { "It was refused." } else { why };
-        self.state.refuse(place, &call, why);
+        let mut refusal = self.state.refusal(place, &call, why);
+        if self.excess_of(&Message::Tool(refusal.clone()), Some(place)).is_some() {
+            refusal = self.state.refusal(place, &call, "It was refused.");
+        }
+        self.state.close(place, refusal);
         Ok(())
     }
 

@@ -227,10 +227,9 @@ impl State {
         self.outdate();
     }
 
-    /// Takes the refusal of a person, for this reason.
-    pub(super) fn refuse(&mut self, place: usize, call: &ToolCall, why: &str) {
-        let refusal = not_run(error_result(call, why)).stand_in();
-        self.close(place, refusal.with_call_tag(&self.call_tag(place)));
+    /// Returns the answer to a call that a person refuses, for this reason.
+    pub(super) fn refusal(&self, place: usize, call: &ToolCall, why: &str) -> ToolMessage {
+        not_run(error_result(call, why)).stand_in().with_call_tag(&self.call_tag(place))
     }
 
     /// Closes a call for this reason: it was not run and never will be.
@@ -354,7 +353,7 @@ impl State {
     }
 
     /// Stages a result; after the last one the model is to be asked.
-    fn close(&mut self, place: usize, result: ToolMessage) {
+    pub(super) fn close(&mut self, place: usize, result: ToolMessage) {
         self.messages.push(Message::Tool(result));
         self.set(place, CallState::Answered);
         self.outdate();

@@ -171,6 +171,76 @@ fn what_is_new_stays_while_it_fits() {
     assert!(shown(&prompt).ends_with(&[8, 9]), "{:?}", shown(&prompt));
 }
 
+/// A server that takes pictures in results.
+fn pictures_of_results(n: u32) -> Provider {
+    taking(Provider::Anthropic, |media| media.pictures = Some(n))
+}
+
+/// Of an album all pictures went at once, although most of them fit: half of what is taken ended
+/// within it.
+#[test]
+fn an_album_gives_way_by_parts() {
+    let album =
+        |range: std::ops::Range<usize>| Message::user(range.map(picture).collect::<Vec<_>>());
+    for (taken, before, after) in [(10, 8, 3), (5, 4, 2), (8, 6, 3), (10, 12, 1), (10, 40, 1)] {
+        let history = [album(0..before), Message::ai("Cats."), album(before..before + after)];
+        let prompt = composed(pictures(taken), &history).unwrap();
+        let shown = shown(&prompt);
+        let (count, most) = (shown.len(), taken as usize);
+        assert!((most / 2..=most).contains(&count), "{before}, {after}: {shown:?}");
+        assert!(shown.into_iter().eq(before + after - count..before + after));
+        assert_eq!(prompt.report().media_from, Some(0));
+    }
+}
+
+/// An agent was to make a page look like a picture. Its screenshots displaced the picture of the
+/// question first, and it went on without.
+#[test]
+fn the_picture_of_the_running_question_stays() {
+    let mut history = talk(2);
+    history.push(Message::user([Part::text("Make the page look like this."), picture(2)]));
+    for i in 3..40 {
+        let id = format!("c{i}");
+        history.push(Message::ai_calls([ToolCall::new(&id, "screenshot", "{}")]));
+        history.push(Message::tool(&id, "screenshot", vec![picture(i)]));
+        let prompt = composed(pictures_of_results(10), &history).unwrap();
+        let (shown, whole) = (shown(&prompt), i + 1);
+        assert!(shown.contains(&2) && shown.contains(&i), "{shown:?}");
+        assert!((5.min(whole)..=10).contains(&shown.len()), "{shown:?}");
+    }
+    // Not if it alone has more than half of what is taken, nor once something else was asked.
+    let all: Vec<_> = [2, 100, 101].map(picture).to_vec();
+    history[4] = Message::user(all);
+    assert!(!shown(&composed(pictures_of_results(5), &history).unwrap()).contains(&2));
+    history[4] = Message::user([picture(2)]);
+    history.extend([Message::ai("Done."), Message::user("Thanks.")]);
+    assert!(!shown(&composed(pictures_of_results(10), &history).unwrap()).contains(&2));
+}
+
+/// Vertex fetches ten pictures for a request, and refused the eleventh with each question, for ever.
+#[test]
+fn fetched_pictures_have_a_limit_of_their_own() {
+    let mut history = talk(30);
+    assert_eq!(count(Provider::Gemini, &history), 30);
+    assert!((5..=10).contains(&count(Provider::Vertex, &history)));
+    history.splice(0..2, [Message::user([png(9, 9)]), Message::ai("A cat.")]);
+    history.truncate(20);
+    assert_eq!(count(Provider::Vertex, &history), 10, "one is here");
+}
+
+/// Google knows a picture by its type: as a file it was neither limited nor counted as one.
+#[test]
+fn a_file_that_is_a_picture_for_google_is_one() {
+    let image = png(1_000, 1_000);
+    let file = Part::File(image.as_media().unwrap().clone());
+    let asked = [Message::user([file.clone()])];
+    let none = |like| taking(like, |media| media.pictures = Some(0));
+    assert_eq!(count(none(Provider::Gemini), &asked), 0);
+    assert_eq!(count(none(Provider::OpenAi), &asked), count(Provider::OpenAi, &asked));
+    let counted = |part| counted_by(Some(Provider::Gemini), Estimate, part);
+    assert_eq!(counted(file), counted(image));
+}
+
 #[test]
 fn a_result_of_a_tool_gives_way_too() {
     let mut history = vec![Message::user("Click through.")];
@@ -179,8 +249,7 @@ fn a_result_of_a_tool_gives_way_too() {
         history.push(Message::ai_calls([ToolCall::new(&id, "screenshot", "{}")]));
         history.push(Message::tool(&id, "screenshot", vec![picture(i)]));
     }
-    let narrow = taking(Provider::Anthropic, |media| media.pictures = Some(3));
-    let prompt = composed(narrow, &history).unwrap();
+    let prompt = composed(pictures_of_results(3), &history).unwrap();
     assert_eq!(shown(&prompt), [3, 4, 5]);
     assert_eq!(prompt[2].text(), "[Not shown here: 1 image in message 2.]");
 }

@@ -435,6 +435,8 @@ fn searches_at_once_leave_no_hole_in_the_index() {
 
     let recall = Recall::words();
     let (old, same, inner) = (before.clone(), recall.clone(), memory.clone());
+    let left = Arc::new(AtomicUsize::new(0));
+    let noted = Arc::clone(&left);
     // The second page of the one waits; the other, of the older snapshot, begins, and fails.
     let first = behind(&memory, move |n| {
         if n == 2 {
@@ -444,6 +446,7 @@ fn searches_at_once_leave_no_hole_in_the_index() {
                 _ => Err(Error::new(ErrorKind::Storage, "read", "the line broke")),
             });
             let _ = MemoryPrompt::new(second).max_messages(2).recall(same.clone()).preview();
+            noted.store(same.index_bytes(), Ordering::SeqCst);
         }
         Ok(None)
     });
@@ -452,6 +455,8 @@ fn searches_at_once_leave_no_hole_in_the_index() {
         assert!(recalled(&prompt.preview().unwrap()).contains(&400));
     };
     finds(Arc::new(first));
+    let bytes = recall.index_bytes();
+    assert_eq!(bytes, left.load(Ordering::SeqCst), "an index of its own counts for nobody");
     finds(memory.clone());
 
     // Who comes with an older snapshot finds, and leaves the index to the others as it is.

@@ -21,6 +21,8 @@ const WIDE: &str = "R0lGODlhuAsB";
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Held {
     pictures: u32,
+    /// Of those, at addresses.
+    fetched: u32,
     documents: u32,
     bytes: usize,
     /// True if a picture is here whose header says that it is wide.
@@ -61,6 +63,8 @@ fn count(body: &Value, held: &mut Held) {
                 Some("document") => held.documents += 1,
                 _ => {}
             }
+            let at = map.get("fileData").and_then(|data| data["fileUri"].as_str());
+            held.fetched += u32::from(at.is_some_and(|at| at.ends_with(".png")));
             for data in ["inlineData", "fileData"].iter().filter_map(|key| map.get(*key)) {
                 let media_type = data["mimeType"].as_str().unwrap_or_default();
                 held.pictures += u32::from(media_type.starts_with("image/"));
@@ -79,6 +83,7 @@ fn count(body: &Value, held: &mut Held) {
 fn within(limits: &MediaLimits, held: Held) -> Result<(), String> {
     let bounds = [
         ("pictures", limits.pictures, held.pictures),
+        ("fetched", limits.fetched_pictures, held.fetched),
         ("documents", limits.documents, held.documents),
         ("together", limits.together, held.pictures + held.documents),
         ("bytes", limits.bytes, u32::try_from(held.bytes).unwrap()),
@@ -98,6 +103,7 @@ fn media() -> impl Strategy<Value = Part> {
             Part::Image(Media::base64("image/gif", gif))
         }),
         1 => Just(Part::Image(Media::url("https://e.x/a.png"))),
+        1 => Just(Part::File(Media::base64("image/gif", "R0lGODlhuAsBAIAA"))),
         1 => (1usize..20).prop_map(|n| {
             Part::File(Media::base64("application/pdf", "JVBE".repeat(n)).with_name("a.pdf"))
         }),
@@ -122,16 +128,18 @@ fn shown() -> impl Strategy<Value = Vec<Message>> {
 /// Rows of all providers: as they are, and with limits that a short conversation passes.
 fn narrow() -> impl Strategy<Value = Provider> {
     let most = |most| proptest::option::of(0..most);
-    let limits = (most(8_u32), most(4), most(8), proptest::option::of(100..400_u32), most(4));
+    let bytes = proptest::option::of(100..400_u32);
+    let limits = (most(8_u32), most(4), most(8), bytes, most(4), most(4));
     (select(all()), limits).prop_map(|(provider, limits)| {
-        let (pictures, documents, together, bytes, many) = limits;
-        if [pictures, documents, together, bytes, many].iter().all(Option::is_none) {
+        let (pictures, documents, together, bytes, many, fetched) = limits;
+        if [pictures, documents, together, bytes, many, fetched].iter().all(Option::is_none) {
             return provider;
         }
         let mut row = Row::like(provider, "narrow").unwrap();
         (row.media.pictures, row.media.documents, row.media.together) =
             (pictures, documents, together);
         (row.media.bytes, row.media.many) = (bytes, many.map(|above| (above, 2_000)));
+        row.media.fetched_pictures = fetched;
         Provider::custom(row)
     })
 }

@@ -1,10 +1,10 @@
 //! Pictures and documents: a provider takes only a certain number, and older ones give way.
 //!
-//! Those before a certain position give way. If all that is sent no longer fits, that position
-//! moves forward until half to all of what the provider takes is left. Of the positions that
-//! achieve that, it moves to the multiple of the largest power of two, since that stays the best
-//! one while the conversation moves past it. So prompts grow only at their end in between, and the
-//! position depends only on what is sent.
+//! Those before a certain place give way: a position, and a part of its message. If all that is
+//! sent no longer fits, that place moves forward until half to all of what the provider takes is
+//! left. Of the places that achieve that, it moves to the multiple of the largest power of two,
+//! since that stays the best one while the conversation moves past it. So prompts grow only at
+//! their end in between, and the place depends only on what is sent.
 
 use std::collections::BTreeSet;
 
@@ -37,10 +37,16 @@ struct Sent {
     load: Load,
 }
 
+impl Sent {
+    fn key(&self) -> u128 {
+        u128::from(self.position) << 64 | self.part as u128
+    }
+}
+
 impl Window {
     fn of(mut all: Vec<Sent>, limits: MediaLimits, answered: usize) -> Self {
         // Results may have been moved to their calls.
-        all.sort_by_key(|it| (it.position, it.part));
+        all.sort_by_key(Sent::key);
         let mut sum = Load::default();
         for it in all.iter_mut().rev() {
             sum = sum.with(it.load);
@@ -62,41 +68,37 @@ impl Window {
         let (Some(too_old), Some(newest)) = (self.all[..first].last(), self.all.last()) else {
             return (0, None);
         };
-        // Those from there on whose message has none before it.
-        let whole = |from: usize| {
-            let before = self.all[..from].last().map(|it| it.position);
-            self.all[from..].iter().filter(move |it| Some(it.position) > before)
-        };
-        let new = whole(first).find(|it| it.place >= self.answered);
-        let half = whole(self.first_fitting(beside, 2)).next();
-        let at_most = new.into_iter().chain(half).map(|it| it.position).min();
-        let from = roundest(too_old.position, at_most.unwrap_or(newest.position));
-        (self.all.partition_point(|it| it.position < from).max(first), Some(from))
+        let new = self.all[first..].iter().find(|it| it.place >= self.answered);
+        let half = self.all.get(self.first_fitting(beside, 2));
+        let at_most = new.into_iter().chain(half).map(Sent::key).min();
+        let from = roundest(too_old.key(), at_most.unwrap_or(newest.key()));
+        let n = self.all.partition_point(|it| it.key() < from).max(first);
+        (n, u64::try_from(from >> 64).ok())
     }
 }
 
 /// Returns the number above `low` and up to `high` that is a multiple of the largest power of two;
 /// `low` if there is none.
-fn roundest(low: u64, high: u64) -> u64 {
+fn roundest(low: u128, high: u128) -> u128 {
     let bit = (low ^ high).checked_ilog2().unwrap_or_default();
     high >> bit << bit
 }
 
 impl<'a> Shaping<'a> {
     /// Looks through all that is sent for media that give way. What is pinned stays, and so do
-    /// temporaries.
+    /// temporaries, and what the newest question shows, if half of what is taken has room for it.
     pub(super) fn media_giving_way(&mut self, pieces: &Pieces, pins: &[u64]) -> Result<Gone> {
         let (limits, mut gone) = (self.rules.media, Gone::new());
         if limits == MediaLimits::NONE {
             return Ok(gone);
         }
-        // The place after the newest answer, and the newest question that no answer has seen.
-        let (mut answered, mut asked) = (0, None);
+        // The place after the newest answer, and that of the newest question.
+        let (mut answered, mut question) = (0, None);
         for (place, item) in pieces.items(self.records).enumerate() {
             if item.message().as_ai().is_some() {
-                (answered, asked) = (place + 1, None);
+                answered = place + 1;
             } else if item.message().begins_turn() && item.origin() != Origin::Temporary {
-                asked = Some(place);
+                question = Some(place);
             }
         }
         let (mut all, mut pinned, mut fixed) = (Vec::new(), Load::default(), Load::default());
@@ -112,7 +114,7 @@ impl<'a> Shaping<'a> {
                     (None, Some(position)) => all.push(Sent { position, place, part, load }),
                     // To refuse it for good would end the conversation, or the running turn; but
                     // whoever asks can ask something else.
-                    (Some(_), Some(_)) if asked != Some(place) => {
+                    (Some(_), Some(_)) if question != Some(place) || place < answered => {
                         gone.insert((place, part));
                     }
                     (Some(why), _) => return refused(&why),
@@ -127,6 +129,13 @@ impl<'a> Shaping<'a> {
                     }
                 }
             }
+        }
+        let is_asked = |it: &Sent| question == Some(it.place);
+        let asked = all.iter().filter(|it| is_asked(it)).map(|it| it.load);
+        let asked = asked.fold(Load::default(), Load::with);
+        if asked.with(pinned).fits(&limits, 2) && asked.with(fixed).fits(&limits, 1) {
+            all.retain(|it| !is_asked(it));
+            (pinned, fixed) = (asked.with(pinned), asked.with(fixed));
         }
         let window = Window::of(all, limits, answered);
         // Temporaries move nothing, unless there is no room for them.

@@ -116,6 +116,21 @@ fn a_reason_of_any_length_refuses_a_call() {
     }
 }
 
+/// What the library adds to a refusal was not measured: with some bytes less than a message may
+/// have, the reason was taken, and then the turn could never be stored.
+#[test]
+fn a_reason_that_just_fits_is_stored() {
+    for bytes in (1_700..2_000).step_by(7) {
+        let memory = Odd::new(DefaultChatMemory::new().limits().with_message(2_000));
+        let model = Scripted::new().calls("pay", json!({})).says("I did not.");
+        let chat = Conversation::new(MemoryPrompt::new(Arc::clone(&memory)), model)
+            .tool(Tool::new("pay", "Pays.").needing_approval(), nothing);
+        let waiting = chat.say("Pay.").unwrap();
+        let done = chat.refuse(&waiting.waiting()[0], &"n".repeat(bytes)).unwrap();
+        assert_eq!(done.text(), "I did not.", "{bytes}");
+    }
+}
+
 /// The same words with another picture got the answer about the first picture.
 #[test]
 fn another_picture_is_another_question() {
