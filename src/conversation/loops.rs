@@ -33,7 +33,8 @@ macro_rules! over {
             /// Asks the model, runs the tools that it calls until it has answered, and stores the
             /// whole turn. If its future is dropped, only what a tool has done is stored.
             ///
-            /// A text is a question of the user; a [`Turn`] has settings of its own.
+            /// A text is a question of the user; a [`Turn`] has settings of its own. But only the
+            /// tools of the conversation are run, not [those of the turn](Turn::tools).
             ///
             /// # Errors
             ///
@@ -95,9 +96,9 @@ macro_rules! over {
             /// what was seen, because another process said that and died, it also follows from the
             /// beginning: the first event is then a `question`. `None` if there is nothing to tell
             /// now: everything was seen, the turn failed, or no turn runs. `None` also while the
-            /// turn runs in another process, waits for approval, or goes on after it: once it is
-            /// stored, the rest can be followed. So a page that has seen no end, or only that the
-            /// turn was [parked](crate::turn::Ended::Parked), asks again.
+            /// turn runs in another process, waits for approval, or continues after an approval:
+            /// once it is stored, the rest can be followed. So a page that has seen no end, or only
+            /// that the turn was [parked](crate::turn::Ended::Parked), asks again.
             ///
             /// # Errors
             ///
@@ -292,7 +293,8 @@ macro_rules! over {
             /// # Errors
             ///
             /// [`Busy`](crate::ErrorKind::Busy) while a turn runs, unless the conversation
-            /// [waits](super::WhenBusy::Wait), here and below; and those of the view.
+            /// [waits](super::WhenBusy::Wait); and as [`undo`](crate::MemoryPrompt::undo) of the
+            /// prompt.
             pub $($async)* fn undo(&self) -> Result<Option<u64>> {
                 let _held = self.enter(true)$($now)*?;
                 self.prompt.undo()$($now)*
@@ -324,7 +326,8 @@ macro_rules! over {
             ///
             /// # Errors
             ///
-            /// Those of the memory.
+            /// Those of the memory, and [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a
+            /// prompt that is not built `with_branches`.
             pub $($async)* fn variants(&self, position: u64) -> Result<Vec<Variant>> {
                 self.prompt.variants(position)$($now)*
             }
@@ -333,7 +336,8 @@ macro_rules! over {
             ///
             /// # Errors
             ///
-            /// Those of the memory.
+            /// Those of the memory, and [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a
+            /// prompt that is not built `with_branches`.
             pub $($async)* fn branches(&self) -> Result<Vec<Branch>> {
                 self.prompt.branches()$($now)*
             }
@@ -343,7 +347,8 @@ macro_rules! over {
             ///
             /// # Errors
             ///
-            /// Those of the memory.
+            /// Those of the memory, and [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a
+            /// prompt that is not built `with_branches`.
             pub $($async)* fn page(&self, before: Option<u64>, n: usize) -> Result<Page> {
                 self.prompt.page(before, n)$($now)*
             }
@@ -479,8 +484,8 @@ macro_rules! over {
                 }
             }
 
-            /// Goes on with a turn until it is done, or until it must wait for an approval. It has
-            /// begun at this count of stops.
+            /// Goes on with a turn until it is done, or until it must wait for an approval.
+            /// `before` is the number of stops before it began.
             $($async)* fn drive(
                 &self,
                 turn: &mut Turn,

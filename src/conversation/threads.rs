@@ -39,7 +39,7 @@ impl Running {
                 let work = || span.run(Span::tell_outcome, || run(|| handler(&call)));
                 let outcome = run(work); // a subscriber may panic too
                 comes.change(|it| *it = Some(outcome));
-                let _ = caught(|| late.settle(false)); // it is still in the list then
+                let _ = caught(|| late.settle(false)); // if it fails, the call is still in the list
                 late.tell();
             }
         };

@@ -49,9 +49,9 @@ use crate::summary;
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
 ///
-/// `evict` forgets everything before the message of this position in the conversation, of all
-/// branches; `clear` clears all branches. The slot `prompt:branches` and those whose names begin
-/// with `branch:` belong to the view: it does not list them, and an append that writes one is
+/// `evict` forgets the messages before this position, and whatever any branch has said before the
+/// last of them; `clear` clears all branches. The slot `prompt:branches` and those whose names
+/// begin with `branch:` belong to the view: it does not list them, and an append that writes one is
 /// [`ErrorKind::Invalid`]. Put a memory that evicts inside a view and not around it, since a view
 /// that is inside another memory can't make branches.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl<M: ?Sized> BranchView<M> {
     }
 
     /// Expects that this branch is the current one, as its user saw it on a [page](Page::branch).
-    /// If another tab has switched to another one, every read or change here is an
+    /// If another tab has switched to another one, every read or change here fails with an
     /// [`ErrorKind::SlotConflict`], until the page is redrawn. Changes made here are followed. An
     /// edit or a regeneration whose request comes again conflicts with its own success: look for
     /// its [stored turn](crate::MemoryPrompt::stored_turn) first, over a view that expects nothing.
@@ -305,7 +305,7 @@ macro_rules! over {
                         continue;
                     }
                     let (last, _) = newest_question(&seen).ok_or_else(|| {
-                        let text = "there is no question that could be answered anew";
+                        let text = "there is no question to answer again";
                         Error::invalid("regenerate", text)
                     })?;
                     let (position, mut question) = (last.position(), last.message().clone());

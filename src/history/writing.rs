@@ -29,7 +29,8 @@ pub(super) struct Writing {
     pub(super) append: Append,
     /// The branches after the change, if it writes their slot.
     pub(super) document: Option<Document>,
-    /// The messages of the branch from this position on, or from the first changed message on.
+    /// The positions on the branch of what is appended. They begin where the branch first differs
+    /// from what was shown.
     pub(super) positions: Range<u64>,
     /// The error for a caller who expects something else, unless the append was made before.
     pub(super) refused: Option<Error>,
@@ -103,7 +104,8 @@ impl Change<'_> {
 }
 
 impl Writing {
-    /// Returns an append that leaves the branches like this; this branch may begin here.
+    /// Returns the writing of this append, after which the branches are those of this document. A
+    /// branch that it makes inherits slots.
     fn new(
         mut append: Append,
         (document, made): (Document, Option<usize>),

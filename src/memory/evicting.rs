@@ -287,7 +287,7 @@ impl<M: ChatMemory> Evicting<M> {
     }
 
     /// Passes what is outside the window to the callback, and evicts it; returns how many records.
-    /// If another thread is doing that, it goes on for both.
+    /// If another thread is doing that, that thread does it for both.
     fn hand_over(&self, limit: usize) -> Result<u64> {
         let Some(on_evict) = &self.on_evict else { return Ok(0) };
         let me = thread::current().id();

@@ -126,7 +126,7 @@ impl Compaction {
         let covers = self.covers;
         let fits = first(&text, self.most);
         if fits.trim().is_empty() {
-            return Err(Error::invalid("summary", "a summary without text stands for nothing"));
+            return Err(Error::invalid("summary", "a summary needs a text"));
         }
         if fits.len() == text.len() {
             return Ok(Summary { covers, text, cut: 0 });

@@ -46,7 +46,7 @@ impl Decision<'_> {
             Decided::Ran => "the call was approved already, and has run",
             Decided::Refused => "the call was refused already, or not run",
             Decided::OutcomeUnknown => "the call was approved already, outcome unknown",
-            Decided::Gone => "the call waits no more: its turn is gone",
+            Decided::Gone => "the call no longer waits: its turn is gone",
         };
         Error::new(ErrorKind::Decided(how), self.operation(), text)
     }

@@ -281,8 +281,8 @@ impl Turn {
         self.look = Look::No;
     }
 
-    /// Returns the conversation as it was when the newest late result came for a stored call of an
-    /// earlier part. Every prompt from there on mentions that result.
+    /// Returns the conversation as it is now, if a late result has come for a stored call of an
+    /// earlier part: then the prompts of this part have that result. Else as it was seen.
     async fn late_result_behind(
         &self,
         memory: &impl AnyMemory,
@@ -460,7 +460,7 @@ impl Turn {
 }
 
 fn forgotten_error() -> Error {
-    let text = "the conversation was deleted, cleared, evicted or begun anew since the turn began";
+    let text = "the conversation was deleted, cleared, evicted or begun again since the turn began";
     Error::new(ErrorKind::Forgotten, "turn", text)
 }
 

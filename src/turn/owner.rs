@@ -205,7 +205,8 @@ impl Turn {
         self.state.is_over()
     }
 
-    /// Returns true if it has not ended here but may end elsewhere: it has a slot, or is stored.
+    /// Returns true if it has not ended here but may end elsewhere: it has a slot, or may be stored
+    /// already.
     pub(crate) fn may_end_elsewhere(&self) -> bool {
         let is_done = matches!(self.state.doing, Doing::Done { .. });
         !is_done && (self.has_slot() || self.state.commits > 0)

@@ -24,7 +24,7 @@ pub(super) fn refers(message: &Message) -> Option<String> {
     message.has_references().then(text)
 }
 
-/// The same for messages of these sizes.
+/// Returns the same as [`excess`], for messages of these sizes.
 pub(super) fn excess_in(
     limits: &Limits,
     sizes: impl IntoIterator<Item = usize>,

@@ -48,6 +48,7 @@ pub(super) enum Doing {
 pub(super) enum CallState {
     /// It is to be handed out.
     New,
+    /// It waits for approval.
     Unapproved,
     /// It was approved, and not handed out since.
     Approved,
@@ -242,7 +243,7 @@ impl State {
     pub(super) fn result(&mut self, place: usize, result: ToolMessage) -> Result<()> {
         let result = match self.state(place) {
             CallState::Unapproved if !result.is_error() => {
-                return Err(Error::invalid("turn", "nobody has approved of the call"));
+                return Err(Error::invalid("turn", "the call is not approved yet"));
             }
             CallState::Unapproved => not_run(result),
             // The first owner that ran it may know better.
