@@ -463,7 +463,7 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         turn.not_run(call.id(), &why).map(|()| None)
     }
 
-    fn asked(
+    fn take_reply(
         &self,
         turn: &mut Turn,
         asking: &Asking<'_>,
@@ -536,7 +536,7 @@ impl Steers {
 }
 
 /// Takes the decision on a call; returns true if the decision is still open.
-fn is_left_open(turn: &mut Turn, call: &Call, approval: Approval) -> Result<bool> {
+fn take_decision(turn: &mut Turn, call: &Call, approval: Approval) -> Result<bool> {
     match approval {
         Approval::Yes => turn.approve(call.id())?,
         Approval::No(why) => turn.refuse(call.id(), &why)?,

@@ -352,7 +352,7 @@ macro_rules! over {
                 match self.branches.take() {
                     None => self.replace_memory(memory),
                     Some(before) => {
-                        self.show(before.anew(memory));
+                        self.show(before.over_another(memory));
                         Arc::clone(before.memory())
                     }
                 }

@@ -77,7 +77,6 @@
 
 mod call;
 mod decision;
-mod history;
 mod inbox;
 mod late;
 mod look;
@@ -89,6 +88,7 @@ mod reply;
 mod room;
 mod shell;
 mod state;
+mod tools;
 mod unfinished;
 
 use std::fmt;

@@ -12,7 +12,7 @@ use super::observe::Span;
 use super::tools::caught;
 use super::{
     Action, Approval, Begin, Conversation, KeptTurn, Steers, WhenBusy, bury, busy_error, ended,
-    is_dead, is_left_open, settled,
+    is_dead, settled, take_decision,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::{Branch, Page, Variant};
@@ -84,9 +84,9 @@ macro_rules! over {
             ///
             /// As [`stream`](Self::stream). The followers of the turn get the error too.
             pub $($async)* fn tell(&self, telling: Telling) -> Result<Done> {
-                let Telling { runs, turn } = telling;
-                let done = self.stream(turn, runs.hear())$($now)*;
-                runs.end(&done);
+                let Telling { broadcast, turn } = telling;
+                let done = self.stream(turn, broadcast.listener())$($now)*;
+                broadcast.end(&done);
                 done
             }
 
@@ -393,7 +393,7 @@ macro_rules! over {
                 begin: Begin<'_>,
                 on_event: impl FnMut(Event) + Send $($long)*,
             ) -> Result<Done> {
-                self.settings.watch.turn().$in_span(Span::tell_turn, $($work)* {
+                self.settings.watch.turn().$in_span(Span::record_turn, $($work)* {
                     let changes = matches!(begin, Begin::Regenerate | Begin::Edit(..));
                     let _held = self.enter(changes)$($now)*?;
                     let before = self.stops.count();
@@ -405,7 +405,7 @@ macro_rules! over {
                         Begin::Decided(waiting, how) => self.prompt.decide(waiting, how)$($now)*?,
                     };
                     let mut lent = self.begin(turn, is_decided);
-                    let runs = self.late.runs(&lent.turn, false);
+                    let runs = self.late.begin(&lent.turn, false);
                     let done = $caught($($work)* {
                         self.drive(&mut lent.turn, &runs.steers, before, on_event)$($now)*
                     });
@@ -447,13 +447,13 @@ macro_rules! over {
                 turn: &mut Turn,
                 on_event: impl FnMut(Event) + Send $($long)*,
             ) -> Result<Done> {
-                self.settings.watch.turn().$in_span(Span::tell_turn, $($work)* {
+                self.settings.watch.turn().$in_span(Span::record_turn, $($work)* {
                     let _held = self.enter(false)$($now)*?;
                     let before = self.stops.count();
                     if turn.begins_in(self.prompt.memory().id()) {
                         turn.add_temporaries(self.take_temporaries());
                     }
-                    let runs = self.late.runs(turn, true);
+                    let runs = self.late.begin(turn, true);
                     let kept = KeptTurn { turn, runs };
                     let (turn, runs) = (&mut *kept.turn, &*kept.runs);
                     let done = $caught($($work)* {
@@ -507,7 +507,7 @@ macro_rules! over {
                             }
                             self.settings.on_prompt.iter().for_each(|show| show(asking.prompt()));
                             let reply = self.ask(&asking)$($now)*;
-                            self.asked(turn, &asking, steers, reply)?;
+                            self.take_reply(turn, &asking, steers, reply)?;
                         }
                         Next::Call(calls) => {
                             let (waiting, ready): (Vec<_>, Vec<_>) =
@@ -568,7 +568,7 @@ macro_rules! over {
                     if approval == Approval::Later && self.is_stopped(before) {
                         return Ok(false);
                     }
-                    is_parked &= is_left_open(turn, call, approval)?;
+                    is_parked &= take_decision(turn, call, approval)?;
                 }
                 Ok(is_parked)
             }

@@ -247,10 +247,10 @@ impl Document {
     }
 
     /// Returns the lines on which something was said, and the current one, oldest first.
-    fn told(&self, end: u64) -> impl Iterator<Item = (usize, &Line, Spans)> {
+    fn spoken(&self, end: u64) -> impl Iterator<Item = (usize, &Line, Spans)> {
         let lines = self.lines.iter().enumerate();
-        let told = lines.filter(|(i, line)| *i == self.current || !line.ranges.is_empty());
-        told.map(move |(i, line)| (i, line, self.spans(i, end)))
+        let spoken = lines.filter(|(i, line)| *i == self.current || !line.ranges.is_empty());
+        spoken.map(move |(i, line)| (i, line, self.spans(i, end)))
     }
 
     /// Returns the branches on which something was said, and the current one.
@@ -264,7 +264,7 @@ impl Document {
                 is_current: i == self.current,
             })
         };
-        self.told(end).filter_map(branch).collect()
+        self.spoken(end).filter_map(branch).collect()
     }
 
     /// Returns the branches that share the first `at` messages with this line, which comes last,
@@ -277,7 +277,7 @@ impl Document {
         end: u64,
     ) -> Vec<(Option<Incarnation>, u64)> {
         let own = self.spans(line, end);
-        let others = self.told(end).filter(|(i, _, spans)| *i != line && spans.common(&own) >= at);
+        let others = self.spoken(end).filter(|(i, _, spans)| *i != line && spans.common(&own) >= at);
         let others = others.map(|(i, _, spans)| (self.id(i), spans.len()));
         let all = others.chain([(self.id(line), own.len())]);
         let all = all.map(|(id, len)| (id, len.saturating_sub(at)));
@@ -293,7 +293,7 @@ impl Document {
         let own = self.spans(self.current, held.end);
         // Another branch has a different message at the point where it leaves the current one, and
         // nowhere else.
-        let parted = self.told(held.end).filter_map(|(i, _, spans)| {
+        let parted = self.spoken(held.end).filter_map(|(i, _, spans)| {
             let at = spans.common(&own);
             Some((spans.0.last()?.to(), at, spans.to_conversation(at)?, self.id(i)?))
         });
@@ -337,7 +337,7 @@ impl Line {
     }
 
     /// Returns whether the first message of its own is there.
-    pub(super) fn is_first(&self, position: u64) -> bool {
+    pub(super) fn begins_at(&self, position: u64) -> bool {
         self.ranges.first().is_some_and(|range| range.0 == position)
     }
 }

@@ -290,13 +290,13 @@ impl Append {
     ///
     /// As [`ChatMemory::append_with`](crate::ChatMemory::append_with).
     pub fn check_on_nothing(&self) -> Result<()> {
-        self.check_standing("", None, &(0..0))?;
+        self.check_conversation("", None, &(0..0))?;
         self.slots.iter().try_for_each(|change| change.holds(None))
     }
 
     /// Refuses an append whose expectations, apart from those about slots, don't hold in a
     /// conversation of this incarnation with these positions. The errors begin with `front`.
-    pub(crate) fn check_standing(
+    pub(crate) fn check_conversation(
         &self,
         front: &str,
         incarnation: Option<Incarnation>,

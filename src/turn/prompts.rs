@@ -51,7 +51,7 @@ impl Prompts {
         self.base.iter().flat_map(|base| base.records.iter()).map(|it| it.message())
     }
 
-    pub(super) fn begin_anew(&mut self) {
+    pub(super) fn reset(&mut self) {
         *self = Self { last: self.last.take(), ..Self::default() };
     }
 
@@ -235,7 +235,7 @@ impl Turn {
                 self.prompts.media.add(&read, &base);
                 lacking = self.prompts.media.fill(&mut sent, &base);
             }
-            let Some(lacks) = lacking.first() else { return Ok(self.asked(sent)) };
+            let Some(lacks) = lacking.first() else { return Ok(self.ask_with(sent)) };
             if std::mem::replace(&mut self.prompts.reads_media, true) {
                 return Err(unasked_reference(*lacks));
             }
@@ -288,7 +288,7 @@ impl Turn {
         }
     }
 
-    fn asked(&mut self, prompt: Prompt) -> Ask {
+    fn ask_with(&mut self, prompt: Prompt) -> Ask {
         let Self { state, prompts, tools, .. } = self;
         let mut prompt = prompt.with_recalled(prompts.recalled.clone());
         if let Some(outcome) = prompts.outcome.clone() {
@@ -361,11 +361,11 @@ impl Turn {
                 && self.prompts.media.fill(&mut with, &base).is_empty()
                 && sends_as_much(&with, ask.prompt())
             {
-                return self.asked(with);
+                return self.ask_with(with);
             }
             self.prompts.forget_recalled(&mut self.state);
         }
-        self.asked(Arc::unwrap_or_clone(ask.prompt))
+        self.ask_with(Arc::unwrap_or_clone(ask.prompt))
     }
 }
 
