@@ -38,7 +38,7 @@
 //! let model = |ask: &Asking<'_>| -> Result<String, ModelError> {
 //!     let mut said = String::new();
 //!     for piece in ["You said ", "something."] {
-//!         ask.tell(Event::Text(piece.into()))?; // an error where the user has stopped it
+//!         ask.tell(Event::Text(piece.into()))?; // an error once the user has stopped the answer
 //!         said += piece;
 //!     }
 //!     Ok(said) // or an answer of `wire`, with what it cost
@@ -122,13 +122,13 @@
 //!
 //! If the model, an approver or a listener panics, the turn ends as if the model had failed, and
 //! then the panic goes on to the caller. If a listener panics after the model has returned an
-//! answer without calls, that answer is stored; if it panics while the model still tells it,
-//! nothing of the answer is. Nothing stays locked: the next question is answered.
+//! answer without calls, that answer is stored; if it panics while the model still tells its
+//! events, nothing of the answer is stored. Nothing stays locked: the next question is answered.
 //!
 //! A turn that is [adopted](MemoryPrompt::adopt) while its first owner still runs a tool has two
 //! owners for a while. The result of the first owner is stored as a late result only if the adopter
-//! has ended the turn by then; before that, its `say` or `run` is an [`ErrorKind::Adopted`]. Adopt
-//! only turns that no process runs any more. The result of a call that [took too
+//! has ended the turn by then; before that, its `say` or `run` fails with [`ErrorKind::Adopted`].
+//! Adopt only turns that no process runs any more. The result of a call that [took too
 //! long](Conversation::call_timeout) waits until any owner ends the turn, as long as the
 //! conversation value lives: if that is dropped while its turn waits for a person, the result is
 //! lost.
@@ -194,8 +194,8 @@ pub struct Conversation<M: ?Sized + MemoryKind = dyn ChatMemory> {
     model: Arc<M::Model>,
     tools: Arc<[Tool]>,
     handlers: Vec<Job<M>>,
-    /// The temporaries that wait, each with the memory of a failed turn that has used it: it may be
-    /// another user's.
+    /// The temporaries that wait. Those that a failed turn has used come with the memory of that
+    /// turn: the memory of the prompt may be another user's by now.
     temporaries: Mutex<Vec<(Message, Option<Arc<M>>)>>,
     settings: Settings,
     approver: Option<Box<Handler<M::Coming<Approval>>>>,
@@ -237,9 +237,10 @@ pub enum WhenBusy {
     #[default]
     Proceed,
     /// The second one waits until the first is stored, and sees it. A tool that asks its own
-    /// conversation waits for itself.
+    /// conversation gets no answer until the turn that runs the tool ends: without a [time
+    /// limit](Conversation::call_timeout) both wait forever.
     Wait,
-    /// The second one is an [`ErrorKind::Busy`].
+    /// The second one fails with an [`ErrorKind::Busy`].
     Fail,
 }
 
@@ -424,7 +425,7 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         LentTurn { turn, lent, of: self }
     }
 
-    /// Returns true if there was a stop since this count of stops.
+    /// Returns true if there was a stop since there were this many.
     fn is_stopped(&self, before: u64) -> bool {
         self.stops.count() != before
     }
@@ -462,7 +463,7 @@ impl<M: ?Sized + MemoryKind> Conversation<M> {
         turn.not_run(call.id(), &why).map(|()| None)
     }
 
-    fn asked(
+    fn take_reply(
         &self,
         turn: &mut Turn,
         asking: &Asking<'_>,
@@ -535,7 +536,7 @@ impl Steers {
 }
 
 /// Takes the decision on a call; returns true if the decision is still open.
-fn is_left_open(turn: &mut Turn, call: &Call, approval: Approval) -> Result<bool> {
+fn take_decision(turn: &mut Turn, call: &Call, approval: Approval) -> Result<bool> {
     match approval {
         Approval::Yes => turn.approve(call.id())?,
         Approval::No(why) => turn.refuse(call.id(), &why)?,

@@ -133,14 +133,14 @@ impl<M: ?Sized> Export<'_, M> {
         self.branches.get(self.begun).filter(|_| !self.is_of_memory())
     }
 
-    /// Returns the read with which the next part begins: of what is beside its records, and for a
-    /// provider, whose line needs them all, of the records too.
+    /// Returns the read with which the next part begins: of everything but its records; for a
+    /// provider, whose line needs them all, of these too.
     fn head(&self) -> Read {
         let n = if let ExportAs::Request(_) = self.form { usize::MAX } else { 0 };
         Read::newest(n).on(self.next_branch().map(|branch| On::branch(branch.id)))
     }
 
-    /// Begins a part with what is beside its records.
+    /// Begins a part with everything but its records.
     fn begin(&mut self, id: &MemoryId, head: Snapshot) -> Result<String> {
         let own = self.next_branch();
         // If the branch is gone, the current one is read instead.

@@ -19,7 +19,7 @@
 //! let shown: Vec<_> = page.entries.iter().map(|it| (it.message.text(), it.variants)).collect();
 //! assert_eq!(shown, [("In Italy.".into(), 1), ("Where is Rome?".into(), 2)]);
 //!
-//! assert_eq!(conversation.undo()?, Some(0)); // drawn anew from the first message on
+//! assert_eq!(conversation.undo()?, Some(0)); // redraw the page from position 0 on
 //! let page = conversation.page(None, 10)?;
 //! let shown: Vec<_> = page.entries.iter().map(|it| (it.message.text(), it.variants)).collect();
 //! assert_eq!(shown, [("In Norway.".into(), 2), ("Where is Oslo?".into(), 2)]);
@@ -79,7 +79,7 @@ pub struct Branch {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WithinGroup {
-    /// The message replaces the call: a group is left whole, or not at all.
+    /// The message replaces the whole group, from its call on.
     #[default]
     Edge,
     /// It is an [`ErrorKind::Invalid`](crate::ErrorKind::Invalid).

@@ -88,8 +88,8 @@ use read::with_picked;
 /// - **An incarnation** is one life of a conversation. A snapshot of a conversation that exists
 ///   names it. After a [`clear`](Self::clear), or a delete and a new beginning, it is another one;
 ///   [`evict`](Self::evict) does not change it.
-/// - **Debug output** and errors contain none of the text of a conversation: they end in logs. So
-///   write `Debug` by hand if a field holds messages.
+/// - **Debug output** and errors contain none of the text of a conversation: they end up in logs.
+///   So write `Debug` by hand if a field holds messages.
 /// - **A snapshot that a caller holds** keeps no reader waiting.
 ///
 /// # What composing makes of records

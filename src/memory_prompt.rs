@@ -37,7 +37,7 @@ pub(crate) use recall::sends_as_much;
 /// Composes the messages for a model from a [`ChatMemory`], a configuration and temporary messages.
 ///
 /// Building reads the memory and writes nothing. Its cost depends on what is sent, not on the
-/// length of the history, unless most of that is never sent, as records of your own.
+/// length of the history, unless most of that is never sent, like the application's own records.
 ///
 /// ```
 /// use memory_prompt::{DefaultChatMemory, MemoryPrompt, Message, Truncate};
@@ -67,15 +67,15 @@ pub struct MemoryPrompt<M: ?Sized = dyn ChatMemory> {
     memory: Arc<M>,
     composer: Composer,
     temporaries: Vec<Arc<Message>>,
-    /// The number of first temporaries that a failed build has used: they belong to this memory,
-    /// and are dropped if it is replaced.
+    /// How many of the temporaries, from the first on, a failed build has used: they belong to this
+    /// memory, and are dropped if it is replaced.
     seen: usize,
     /// The roles of the temporaries that were dropped with a memory, for the next report.
     dropped: Vec<Role>,
     recall: Option<Recall>,
     /// The memory again, if it shows one branch of several.
     branches: Option<Arc<BranchView<M>>>,
-    /// Held only during a composition, and only if it is useful.
+    /// Never locked while the memory is asked.
     cache: Mutex<ComposerCache>,
 }
 
@@ -352,7 +352,7 @@ macro_rules! over {
                 match self.branches.take() {
                     None => self.replace_memory(memory),
                     Some(before) => {
-                        self.show(before.anew(memory));
+                        self.show(before.over_another(memory));
                         Arc::clone(before.memory())
                     }
                 }

@@ -19,7 +19,7 @@
 //!
 //! let built = prompt.build()?;
 //! let recalled: Vec<_> = built.report().recalled.iter().map(|it| it.position).collect();
-//! assert!(recalled.starts_with(&[0, 1])); // what was said, and the answer beside it
+//! assert!(recalled.starts_with(&[0, 1])); // what was said, and the answer to it
 //! assert!(built[2].text().contains("0 user \"My sister Ada moved to Oslo in May.\""));
 //! # Ok::<(), memory_prompt::Error>(())
 //! ```
@@ -33,9 +33,9 @@
 //! written on that day are found too. Relative days count from the day on which the question was
 //! asked.
 //!
-//! The words of neighbouring messages count for a message too, as far as neighbours share a topic
-//! in this conversation. That is measured by the words that they share, and falls to nothing if the
-//! messages are notes in no order. A long message leans less on its neighbours than a short one.
+//! The words of neighbouring messages count for a message too, if neighbours share a topic in this
+//! conversation. How much they count is measured by the words that neighbours share: nothing, if
+//! the messages are notes in no order. They count less for a long message than for a short one.
 //!
 //! Words have no meaning here: a message that uses other words is found only through its
 //! neighbours, and a question that chains facts finds only the first of them. Embeddings, or a
@@ -274,11 +274,11 @@ impl Recall {
     /// question. The [report](crate::Report::recalled) shows the scores. With 0.15, fewer messages
     /// are quoted after a hit that fits much better than all others.
     ///
-    /// Unless this is 0 or less, nothing is recalled either if the hits may be chance: the
-    /// question's words in the best messages must be rare enough to tell one message from most
-    /// others, and in a conversation of 40 or more messages the best score must stand out from all
-    /// scores. "Yes, please." recalls nothing. Messages written on a day that the question names
-    /// are recalled in any case.
+    /// Unless this is 0 or less, nothing is recalled if the hits may be chance: the question's
+    /// words in the best messages must be rare enough to tell one message from most others, and in
+    /// a conversation of 40 or more messages the best score must stand out from all scores. "Yes,
+    /// please." recalls nothing. Messages written on a day that the question names are recalled in
+    /// any case.
     #[must_use]
     pub fn least_score(mut self, score: f32) -> Self {
         self.least = if score.is_nan() { 0.0 } else { score };

@@ -309,7 +309,7 @@ fn check_prefix(prefix: &str) -> Result<()> {
 }
 
 fn unsupported(method: &'static str) -> Error {
-    let text = format!("this store can't: `{method}` is to be written for that");
+    let text = format!("this store can't: implement `{method}` for that");
     Error::new(ErrorKind::Unsupported, method, text)
 }
 

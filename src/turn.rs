@@ -72,12 +72,11 @@
 //!
 //! If the memory has [limits](Limits), a turn accepts nothing that would leave no room for an
 //! answer and for the closings of its calls: what it has accepted can always be stored. An eighth
-//! of a batch, at most 64 KiB, is kept free for the answer; a larger answer is an error of
-//! [`Turn::answer`].
+//! of a batch, at most 64 KiB, is kept free for the answer; an answer that does not fit into what
+//! is left is an error of [`Turn::answer`].
 
 mod call;
 mod decision;
-mod history;
 mod inbox;
 mod late;
 mod look;
@@ -89,6 +88,7 @@ mod reply;
 mod room;
 mod shell;
 mod state;
+mod tools;
 mod unfinished;
 
 use std::fmt;
@@ -197,8 +197,8 @@ impl Ask {
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Done {
-    /// The positions of its messages in the memory, as far as they are known: empty if another
-    /// owner has ended the turn after its checkpoint.
+    /// The positions of its messages in the memory, as far as they are known: empty if it is
+    /// parked, if nothing of it is stored, or if another owner has ended it after its checkpoint.
     pub positions: Range<u64>,
     /// Its messages: the question, calls and results, and the answer. If the turn continued after
     /// stored messages of its [id](Turn::with_id), only the messages after those.
@@ -320,9 +320,9 @@ pub enum OnConflict {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum OnNoCheckpoint {
-    /// The turn continues, and [`Call::is_checkpointed`] returns false. One case is like
-    /// [`Fail`](Self::Fail): if the slot that became too small still says that an approved call is
-    /// pending, another person would approve it a second time.
+    /// The turn continues, and [`Call::is_checkpointed`] returns false. It fails as with
+    /// [`Fail`](Self::Fail) in one case: it has outgrown its slot, and the slot still says that an
+    /// approved call is pending, so that another person could approve it again.
     #[default]
     GoOn,
     /// The turn fails with an [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) before any
@@ -339,8 +339,8 @@ pub enum OnInterrupt {
     /// a tool that may have run is unknown, and a late result replaces that.
     #[default]
     Keep,
-    /// Nothing is stored if nothing has happened. If a tool that is not repeatable may have run,
-    /// what was said is kept all the same.
+    /// Nothing is stored, and the checkpoint is removed. If a tool that is not repeatable may have
+    /// run, this is the same as [`Keep`](Self::Keep).
     Forget,
 }
 

@@ -179,7 +179,7 @@ impl Conversation<dyn AsyncChatMemory> {
 
     pub(super) async fn ask(&self, asking: &Asking<'static>) -> Result<Reply, ModelError> {
         let reply = asking.unless_stopped(self.model.ask(asking.clone()));
-        self.settings.watch.model(asking).run_async(Span::tell_reply, reply).await
+        self.settings.watch.model(asking).run_async(Span::record_reply, reply).await
     }
 
     /// Asks for the approval of a call, until a stop comes.
@@ -230,7 +230,7 @@ impl Conversation<dyn AsyncChatMemory> {
             (Poll::Pending, None) => Poll::Pending,
             (Poll::Pending, Some(time)) => time.as_mut().poll(context).map(Err),
         });
-        let outcome = span.run_async(Span::tell_timed, outcome).await;
+        let outcome = span.run_async(Span::record_timed, outcome).await;
         (call, outcome.map_err(|()| (running, span)))
     }
 
@@ -251,7 +251,7 @@ impl Conversation<dyn AsyncChatMemory> {
                     spawn(Box::pin(async move {
                         let outcome = running.await;
                         runs.comes.change(|it| *it = Some(outcome));
-                        runs.late.tell();
+                        runs.late.wake_all();
                         runs.late.settle(false).await;
                     }));
                 }

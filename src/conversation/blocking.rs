@@ -90,7 +90,7 @@ impl Conversation {
     }
 
     pub(super) fn ask(&self, asking: &Asking<'_>) -> Result<Reply, ModelError> {
-        self.settings.watch.model(asking).run(Span::tell_reply, || self.model.ask(asking))
+        self.settings.watch.model(asking).run(Span::record_reply, || self.model.ask(asking))
     }
 
     /// Asks for the approval of a call.

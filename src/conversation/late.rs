@@ -108,7 +108,7 @@ pub(super) struct Runs {
 
 impl<M: ?Sized + MemoryKind> Late<M> {
     /// Marks this turn as running; `is_kept` says whether its owner keeps it and may run it again.
-    pub(super) fn runs(&self, turn: &Turn, is_kept: bool) -> Arc<Runs> {
+    pub(super) fn begin(&self, turn: &Turn, is_kept: bool) -> Arc<Runs> {
         let (life, steers) = (turn.life().to_owned(), Steers::of(turn));
         let runs = Arc::new(Runs { life, is_kept, steers });
         let mut list = self.list.lock();
@@ -123,8 +123,8 @@ impl<M: ?Sized + MemoryKind> Late<M> {
     }
 
     /// Wakes the waiters: a tool has ended, or a result is settled.
-    pub(super) fn tell(&self) {
-        self.list.tell();
+    pub(super) fn wake_all(&self) {
+        self.list.wake_all();
     }
 
     /// Adds a call of this turn whose time is up.
@@ -172,7 +172,7 @@ impl<M: ?Sized + MemoryKind> Late<M> {
     pub(super) fn give_up(&self, comes: &Arc<Pending>) {
         self.list.lock().alive.retain(|it| !Arc::ptr_eq(it, comes));
         self.lose(|all| all.extract_if(.., |it| Arc::ptr_eq(&it.comes, comes)).collect());
-        self.tell();
+        self.wake_all();
     }
 
     /// Counts and reports the results that this takes from the list.
@@ -363,7 +363,7 @@ macro_rules! over {
                         }
                     }
                 }
-                self.tell();
+                self.wake_all();
             }
 
             /// Stores the late results of a turn that has ended like this.

@@ -53,7 +53,7 @@ pub struct Live(Arc<Mutex<Vec<Arc<Log>>>>);
 /// A turn whose events go to its followers. Dropping it ends the turn for them.
 #[derive(Debug)]
 pub struct Telling {
-    pub(super) runs: Runs,
+    pub(super) broadcast: Broadcast,
     pub(super) turn: Turn,
 }
 
@@ -193,7 +193,7 @@ impl Live {
         let log = Arc::new(Log::new(of.into(), turn.id()));
         log.tell_all(turn.messages());
         self.0.lock().push(Arc::clone(&log));
-        Telling { runs: Runs { live: self.clone(), log }, turn }
+        Telling { broadcast: Broadcast { live: self.clone(), log }, turn }
     }
 
     /// Follows all turns that run, of all conversations: wait for these before the process ends.
@@ -224,19 +224,19 @@ pub(super) fn place(id: &str) -> Option<(&str, usize)> {
 impl Telling {
     /// Follows the turn from its beginning.
     pub fn follow(&self) -> Follower {
-        self.runs.log.follow(0, 0)
+        self.broadcast.log.follow(0, 0)
     }
 }
 
 /// Marks a turn as running, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Runs {
+pub(super) struct Broadcast {
     live: Live,
     log: Arc<Log>,
 }
 
-impl Runs {
-    pub(super) fn hear(&self) -> impl FnMut(Event) + Send + 'static {
+impl Broadcast {
+    pub(super) fn listener(&self) -> impl FnMut(Event) + Send + 'static {
         let log = Arc::clone(&self.log);
         move |event| {
             if let Event::Text(piece) | Event::Refusal(piece) = event {
@@ -269,7 +269,7 @@ fn said(done: &Done) -> String {
     done.messages.iter().filter(|it| it.as_ai().is_some()).map(Message::text).collect()
 }
 
-impl Drop for Runs {
+impl Drop for Broadcast {
     fn drop(&mut self) {
         self.live.0.lock().retain(|it| !Arc::ptr_eq(it, &self.log));
         self.log.state.change(|state| state.is_over = true);

@@ -12,7 +12,7 @@ use super::observe::Span;
 use super::tools::caught;
 use super::{
     Action, Approval, Begin, Conversation, KeptTurn, Steers, WhenBusy, bury, busy_error, ended,
-    is_dead, is_left_open, settled,
+    is_dead, settled, take_decision,
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::history::{Branch, Page, Variant};
@@ -33,7 +33,8 @@ macro_rules! over {
             /// Asks the model, runs the tools that it calls until it has answered, and stores the
             /// whole turn. If its future is dropped, only what a tool has done is stored.
             ///
-            /// A text is a question of the user; a [`Turn`] has settings of its own.
+            /// A text is a question of the user; a [`Turn`] has settings of its own. But only the
+            /// tools of the conversation are run, not [those of the turn](Turn::tools).
             ///
             /// # Errors
             ///
@@ -83,9 +84,9 @@ macro_rules! over {
             ///
             /// As [`stream`](Self::stream). The followers of the turn get the error too.
             pub $($async)* fn tell(&self, telling: Telling) -> Result<Done> {
-                let Telling { runs, turn } = telling;
-                let done = self.stream(turn, runs.hear())$($now)*;
-                runs.end(&done);
+                let Telling { broadcast, turn } = telling;
+                let done = self.stream(turn, broadcast.listener())$($now)*;
+                broadcast.end(&done);
                 done
             }
 
@@ -95,9 +96,9 @@ macro_rules! over {
             /// what was seen, because another process said that and died, it also follows from the
             /// beginning: the first event is then a `question`. `None` if there is nothing to tell
             /// now: everything was seen, the turn failed, or no turn runs. `None` also while the
-            /// turn runs in another process, waits for approval, or goes on after it: once it is
-            /// stored, the rest can be followed. So a page that has seen no end, or only that the
-            /// turn was [parked](crate::turn::Ended::Parked), asks again.
+            /// turn runs in another process, waits for approval, or continues after an approval:
+            /// once it is stored, the rest can be followed. So a page that has seen no end, or only
+            /// that the turn was [parked](crate::turn::Ended::Parked), asks again.
             ///
             /// # Errors
             ///
@@ -293,7 +294,8 @@ macro_rules! over {
             /// # Errors
             ///
             /// [`Busy`](crate::ErrorKind::Busy) while a turn runs, unless the conversation
-            /// [waits](super::WhenBusy::Wait), here and below; and those of the view.
+            /// [waits](super::WhenBusy::Wait); and as [`undo`](crate::MemoryPrompt::undo) of the
+            /// prompt.
             pub $($async)* fn undo(&self) -> Result<Option<u64>> {
                 let _held = self.enter(true)$($now)*?;
                 self.prompt.undo()$($now)*
@@ -325,7 +327,8 @@ macro_rules! over {
             ///
             /// # Errors
             ///
-            /// Those of the memory.
+            /// Those of the memory, and [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a
+            /// prompt that is not built `with_branches`.
             pub $($async)* fn variants(&self, position: u64) -> Result<Vec<Variant>> {
                 self.prompt.variants(position)$($now)*
             }
@@ -334,7 +337,8 @@ macro_rules! over {
             ///
             /// # Errors
             ///
-            /// Those of the memory.
+            /// Those of the memory, and [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a
+            /// prompt that is not built `with_branches`.
             pub $($async)* fn branches(&self) -> Result<Vec<Branch>> {
                 self.prompt.branches()$($now)*
             }
@@ -344,7 +348,8 @@ macro_rules! over {
             ///
             /// # Errors
             ///
-            /// Those of the memory.
+            /// Those of the memory, and [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a
+            /// prompt that is not built `with_branches`.
             pub $($async)* fn page(&self, before: Option<u64>, n: usize) -> Result<Page> {
                 self.prompt.page(before, n)$($now)*
             }
@@ -389,7 +394,7 @@ macro_rules! over {
                 begin: Begin<'_>,
                 on_event: impl FnMut(Event) + Send $($long)*,
             ) -> Result<Done> {
-                self.settings.watch.turn().$in_span(Span::tell_turn, $($work)* {
+                self.settings.watch.turn().$in_span(Span::record_turn, $($work)* {
                     let changes = matches!(begin, Begin::Regenerate | Begin::Edit(..));
                     let _held = self.enter(changes)$($now)*?;
                     let before = self.stops.count();
@@ -401,7 +406,7 @@ macro_rules! over {
                         Begin::Decided(waiting, how) => self.prompt.decide(waiting, how)$($now)*?,
                     };
                     let mut lent = self.begin(turn, is_decided);
-                    let runs = self.late.runs(&lent.turn, false);
+                    let runs = self.late.begin(&lent.turn, false);
                     let done = $caught($($work)* {
                         self.drive(&mut lent.turn, &runs.steers, before, on_event)$($now)*
                     });
@@ -443,13 +448,13 @@ macro_rules! over {
                 turn: &mut Turn,
                 on_event: impl FnMut(Event) + Send $($long)*,
             ) -> Result<Done> {
-                self.settings.watch.turn().$in_span(Span::tell_turn, $($work)* {
+                self.settings.watch.turn().$in_span(Span::record_turn, $($work)* {
                     let _held = self.enter(false)$($now)*?;
                     let before = self.stops.count();
                     if turn.begins_in(self.prompt.memory().id()) {
                         turn.add_temporaries(self.take_temporaries());
                     }
-                    let runs = self.late.runs(turn, true);
+                    let runs = self.late.begin(turn, true);
                     let kept = KeptTurn { turn, runs };
                     let (turn, runs) = (&mut *kept.turn, &*kept.runs);
                     let done = $caught($($work)* {
@@ -480,8 +485,8 @@ macro_rules! over {
                 }
             }
 
-            /// Goes on with a turn until it is done, or until it must wait for an approval. It has
-            /// begun at this count of stops.
+            /// Goes on with a turn until it is done, or until it must wait for an approval.
+            /// `before` is the number of stops before it began.
             $($async)* fn drive(
                 &self,
                 turn: &mut Turn,
@@ -503,7 +508,7 @@ macro_rules! over {
                             }
                             self.settings.on_prompt.iter().for_each(|show| show(asking.prompt()));
                             let reply = self.ask(&asking)$($now)*;
-                            self.asked(turn, &asking, steers, reply)?;
+                            self.take_reply(turn, &asking, steers, reply)?;
                         }
                         Next::Call(calls) => {
                             let (waiting, ready): (Vec<_>, Vec<_>) =
@@ -564,7 +569,7 @@ macro_rules! over {
                     if approval == Approval::Later && self.is_stopped(before) {
                         return Ok(false);
                     }
-                    is_parked &= is_left_open(turn, call, approval)?;
+                    is_parked &= take_decision(turn, call, approval)?;
                 }
                 Ok(is_parked)
             }

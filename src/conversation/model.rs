@@ -198,15 +198,15 @@ impl<'a> Asking<'a> {
     /// Returns the events that the model has not sent itself: all of them if it has sent none, and
     /// else only the metadata.
     pub(super) fn untold(&self, reply: &Reply) -> Vec<Event> {
-        let beside = Some(&reply.metadata).filter(|told| **told != Metadata::default());
-        let beside = beside.map(|told| Event::Metadata(Box::new(told.clone())));
+        let metadata = Some(&reply.metadata).filter(|told| **told != Metadata::default());
+        let metadata = metadata.map(|told| Event::Metadata(Box::new(told.clone())));
         if self.heard.lock().has_told {
-            return Vec::from_iter(beside);
+            return Vec::from_iter(metadata);
         }
         let calls = reply.message.has_tool_calls();
         let stop = reply.stop.unwrap_or(if calls { Stop::Calls } else { Stop::End });
         let said = reply.message.as_ai().map(|said| events_of(said, stop));
-        said.into_iter().flatten().chain(beside).collect()
+        said.into_iter().flatten().chain(metadata).collect()
     }
 
     pub(super) fn tell_rest(&self, untold: Vec<Event>) {

@@ -11,7 +11,7 @@ use super::tools::Outcome;
 
 /// What the spans of a conversation contain.
 #[derive(Default)]
-#[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "nobody is told"))]
+#[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "without the feature nothing is traced"))]
 pub(super) struct Watch {
     pub(super) model: Option<String>,
     pub(super) is_with_text: bool,
@@ -27,7 +27,7 @@ pub(super) struct Span {
 }
 
 #[cfg(feature = "tracing")]
-mod told {
+mod traced {
     use tracing::field::{Empty, debug};
     use tracing::info_span;
 
@@ -113,7 +113,7 @@ mod told {
     }
 
     impl Span {
-        pub(in super::super) fn tell_turn(&self, outcome: &Result<Done>) {
+        pub(in super::super) fn record_turn(&self, outcome: &Result<Done>) {
             match outcome {
                 Ok(done) => {
                     self.usage(done.usage);
@@ -123,7 +123,7 @@ mod told {
             }
         }
 
-        pub(in super::super) fn tell_reply(&self, reply: &Result<Reply, ModelError>) {
+        pub(in super::super) fn record_reply(&self, reply: &Result<Reply, ModelError>) {
             let reply = match reply {
                 Ok(reply) => reply,
                 Err(error) => {
@@ -143,7 +143,7 @@ mod told {
             self.text("gen_ai.output.messages", || messages([&reply.message], stop));
         }
 
-        pub(in super::super) fn tell_outcome(&self, outcome: &Outcome) {
+        pub(in super::super) fn record_outcome(&self, outcome: &Outcome) {
             match outcome {
                 Ok(content) => {
                     self.text("gen_ai.tool.call.result", || content.text().into_owned());
@@ -267,7 +267,7 @@ mod told {
 }
 
 #[cfg(not(feature = "tracing"))]
-#[expect(clippy::unused_self, reason = "there is nobody to tell")]
+#[expect(clippy::unused_self, reason = "without the feature nothing is traced")]
 impl Watch {
     pub(super) fn turn(&self) -> Span {
         Span {}
@@ -283,13 +283,13 @@ impl Watch {
 }
 
 #[cfg(not(feature = "tracing"))]
-#[expect(clippy::unused_self, reason = "there is nobody to tell")]
+#[expect(clippy::unused_self, reason = "without the feature nothing is traced")]
 impl Span {
-    pub(super) fn tell_turn(&self, _: &crate::error::Result<Done>) {}
+    pub(super) fn record_turn(&self, _: &crate::error::Result<Done>) {}
 
-    pub(super) fn tell_reply(&self, _: &Result<Reply, ModelError>) {}
+    pub(super) fn record_reply(&self, _: &Result<Reply, ModelError>) {}
 
-    pub(super) fn tell_outcome(&self, _: &Outcome) {}
+    pub(super) fn record_outcome(&self, _: &Outcome) {}
 
     pub(super) fn failed(&self, _: &str) {}
 
@@ -302,11 +302,11 @@ impl Span {
 
 impl Span {
     /// Does this work in the span, and records the outcome.
-    pub(super) fn run<T>(&self, tell: fn(&Self, &T), work: impl FnOnce() -> T) -> T {
+    pub(super) fn run<T>(&self, record: fn(&Self, &T), work: impl FnOnce() -> T) -> T {
         #[cfg(feature = "tracing")]
         let work = || self.span.in_scope(work);
         let outcome = work();
-        tell(self, &outcome);
+        record(self, &outcome);
         outcome
     }
 }
@@ -316,20 +316,20 @@ impl Span {
     /// Awaits this work in the span, and records the outcome.
     pub(super) async fn run_async<T>(
         &self,
-        tell: fn(&Self, &T),
+        record: fn(&Self, &T),
         work: impl Future<Output = T>,
     ) -> T {
         #[cfg(feature = "tracing")]
         let work = tracing::Instrument::instrument(work, self.span.clone());
         let outcome = work.await;
-        tell(self, &outcome);
+        record(self, &outcome);
         outcome
     }
 
     /// Records the outcome of a tool; `Err` if it took too long.
-    pub(super) fn tell_timed<E>(&self, outcome: &Result<Outcome, E>) {
+    pub(super) fn record_timed<E>(&self, outcome: &Result<Outcome, E>) {
         match outcome {
-            Ok(outcome) => self.tell_outcome(outcome),
+            Ok(outcome) => self.record_outcome(outcome),
             Err(_) => self.failed("timeout"),
         }
     }

@@ -20,7 +20,7 @@ pub(super) struct Running {
 impl Running {
     /// Runs a call on this thread.
     pub(super) fn here(call: Call, handler: &Handler, span: Span) -> Self {
-        let outcome = span.run(Span::tell_outcome, || run(|| handler(&call)));
+        let outcome = span.run(Span::record_outcome, || run(|| handler(&call)));
         let comes = Arc::new(Pending::new(Some(outcome)));
         Self { call, comes, since: Instant::now(), span }
     }
@@ -36,11 +36,11 @@ impl Running {
         let job = {
             let (call, span, comes) = (call.clone(), span.clone(), Arc::clone(&comes));
             move || {
-                let work = || span.run(Span::tell_outcome, || run(|| handler(&call)));
+                let work = || span.run(Span::record_outcome, || run(|| handler(&call)));
                 let outcome = run(work); // a subscriber may panic too
                 comes.change(|it| *it = Some(outcome));
-                let _ = caught(|| late.settle(false)); // it is still in the list then
-                late.tell();
+                let _ = caught(|| late.settle(false)); // if it fails, the call is still in the list
+                late.wake_all();
             }
         };
         if let Err(error) = thread::Builder::new().name("tool".to_owned()).spawn(job) {

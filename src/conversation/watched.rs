@@ -26,14 +26,14 @@ impl<T> Watched<T> {
         self.value.lock()
     }
 
-    /// Changes the value, and tells all who wait.
+    /// Changes the value, and wakes all who wait.
     pub(super) fn change(&self, change: impl FnOnce(&mut T)) {
         change(&mut self.lock());
-        self.tell();
+        self.wake_all();
     }
 
-    /// Tells all who wait to look again.
-    pub(super) fn tell(&self) {
+    /// Wakes all who wait, to look again.
+    pub(super) fn wake_all(&self) {
         self.changed.notify_all();
         let wakers: Vec<_> = self.wakers.lock().iter().filter_map(Weak::upgrade).collect();
         for waker in wakers {

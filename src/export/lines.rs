@@ -17,7 +17,8 @@ use crate::record::{Slot, Snapshot, moment, rfc3339};
 /// The version of the lines: a newer one is refused.
 const VERSION: u32 = 1;
 
-/// What a line says. A later version may add things that change the meaning of the conversation.
+/// What a line says. An unknown line is refused: a later version may add one that changes the
+/// meaning of the conversation.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
 enum Line<'a> {

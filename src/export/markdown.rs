@@ -27,23 +27,23 @@ pub(super) fn begin(
         let _ = writeln!(text, "\n## Branch {number} of {}{current}", branches.len());
         let parent = branches.iter().position(|it| Some(it.id) == branch.parent);
         if let (Some(parent), Some(last)) = (parent, branch.own.start.checked_sub(1)) {
-            let _ = writeln!(text, "\nIt goes on behind message {last} of branch {}.", parent + 1);
+            let _ = writeln!(text, "\nIt continues after message {last} of branch {}.", parent + 1);
             let pinned: Vec<_> =
                 Pins::of(head)?.before(branch.own.start).iter().map(u64::to_string).collect();
             if !pinned.is_empty() {
-                let _ = writeln!(text, "\nOf what stands there it pins {}.", pinned.join(", "));
+                let _ = writeln!(text, "\nOf the messages there it pins {}.", pinned.join(", "));
             }
         }
     }
     if head.start > 0 {
-        let _ = writeln!(text, "\nWhat stood before message {} is not kept any more.", head.start);
+        let _ = writeln!(text, "\nThe messages before {} are no longer kept.", head.start);
     }
     if let Some(system) = &head.system {
         fenced("The system message", &system.text(), &mut text);
     }
     if let Some(summaries) = Summaries::of(head)? {
         let covers = summaries.current.covers;
-        let label = format!("The summary of what stands before message {covers}");
+        let label = format!("The summary of the messages before {covers}");
         fenced(&label, &summaries.current.text, &mut text);
     }
     Ok(text)

@@ -72,7 +72,7 @@ pub(super) struct Line {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct LeftLine {
     line: usize,
-    /// The position from which turns have begun since; `None` if a turn was undone.
+    /// The position from which on a turn is newer than this step; `None` if a turn was undone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     floor: Option<u64>,
 }
@@ -199,11 +199,11 @@ impl Document {
         self.late.drain(..self.late.len().saturating_sub(MOST_LATE));
     }
 
-    /// Undoes the newest step: the newest turn, which begins with this question, or what was done
-    /// before it, if there is anything. Nothing is undone if the question of a turn that may have
-    /// begun since is evicted: the oldest message that is left is at `start`. Returns the branch
-    /// that begins with it: one that has this id, or one that was made by an earlier undo and on
-    /// which nothing was said since.
+    /// Undoes the newest step: the newest turn, which begins with this question, or the edit, the
+    /// answer or the switch after it. If a turn may have begun since whose question is evicted (the
+    /// oldest message that is left is at `start`), nothing is undone. If a turn is undone, returns
+    /// the branch that ends before it: a new one with this id, or one that an earlier undo has made
+    /// and on which nothing was said since.
     pub(super) fn undo(
         &mut self,
         question: Option<u64>,
@@ -247,10 +247,10 @@ impl Document {
     }
 
     /// Returns the lines on which something was said, and the current one, oldest first.
-    fn told(&self, end: u64) -> impl Iterator<Item = (usize, &Line, Spans)> {
+    fn spoken(&self, end: u64) -> impl Iterator<Item = (usize, &Line, Spans)> {
         let lines = self.lines.iter().enumerate();
-        let told = lines.filter(|(i, line)| *i == self.current || !line.ranges.is_empty());
-        told.map(move |(i, line)| (i, line, self.spans(i, end)))
+        let spoken = lines.filter(|(i, line)| *i == self.current || !line.ranges.is_empty());
+        spoken.map(move |(i, line)| (i, line, self.spans(i, end)))
     }
 
     /// Returns the branches on which something was said, and the current one.
@@ -264,11 +264,12 @@ impl Document {
                 is_current: i == self.current,
             })
         };
-        self.told(end).filter_map(branch).collect()
+        self.spoken(end).filter_map(branch).collect()
     }
 
-    /// Returns the newest branches that share this many messages with this one, which comes last,
-    /// and how many each has after them: those with a question, a call and its result, or more.
+    /// Returns the branches that share the first `at` messages with this line, which comes last,
+    /// and how many messages each has after them. Left out are those with fewer than three there (a
+    /// question, a call and its result), and the oldest if there are too many.
     pub(super) fn sharing(
         &self,
         line: usize,
@@ -276,7 +277,7 @@ impl Document {
         end: u64,
     ) -> Vec<(Option<Incarnation>, u64)> {
         let own = self.spans(line, end);
-        let others = self.told(end).filter(|(i, _, spans)| *i != line && spans.common(&own) >= at);
+        let others = self.spoken(end).filter(|(i, _, spans)| *i != line && spans.common(&own) >= at);
         let others = others.map(|(i, _, spans)| (self.id(i), spans.len()));
         let all = others.chain([(self.id(line), own.len())]);
         let all = all.map(|(id, len)| (id, len.saturating_sub(at)));
@@ -285,13 +286,14 @@ impl Document {
         sharing
     }
 
-    /// Returns, for a position of the current branch, the messages that were said there on any
-    /// branch of a conversation that holds these, in the order in which they were said.
+    /// Returns a function from a position of the current branch to the messages that were said
+    /// there on any branch, in the order in which they were said. What the conversation no longer
+    /// holds is left out.
     pub(super) fn variants(&self, held: Range<u64>) -> impl Fn(u64) -> Vec<Variant> {
         let own = self.spans(self.current, held.end);
         // Another branch has a different message at the point where it leaves the current one, and
         // nowhere else.
-        let parted = self.told(held.end).filter_map(|(i, _, spans)| {
+        let parted = self.spoken(held.end).filter_map(|(i, _, spans)| {
             let at = spans.common(&own);
             Some((spans.0.last()?.to(), at, spans.to_conversation(at)?, self.id(i)?))
         });
@@ -335,7 +337,7 @@ impl Line {
     }
 
     /// Returns whether the first message of its own is there.
-    pub(super) fn is_first(&self, position: u64) -> bool {
+    pub(super) fn begins_at(&self, position: u64) -> bool {
         self.ranges.first().is_some_and(|range| range.0 == position)
     }
 }

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use serde::{Serialize, Serializer};
 
-use super::reading::Standing;
+use super::reading::SeenBranch;
 use crate::error::Result;
 use crate::message::Message;
 use crate::record::{Incarnation, Snapshot, millis, rfc3339};
@@ -98,7 +98,7 @@ fn at_or_null<S: Serializer>(at: &SystemTime, to: S) -> Result<S::Ok, S::Error> 
     Some(millis(*at)).filter(|at| *at > 0).map(rfc3339).serialize(to)
 }
 
-pub(super) fn of_page(seen: &Snapshot, at: &Standing) -> Result<Page> {
+pub(super) fn of_page(seen: &Snapshot, at: &SeenBranch) -> Result<Page> {
     let summary = Summaries::of(seen)?.map(|it| it.current);
     let covers = summary.as_ref().map_or(0, |it| it.covers);
     let variants = at.document.variants(at.start..at.end);

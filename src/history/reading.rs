@@ -15,7 +15,7 @@ use crate::summary;
 
 /// One branch in a conversation, as a read shows it.
 #[derive(Clone, Debug)]
-pub(super) struct Standing {
+pub(super) struct SeenBranch {
     pub(super) document: Arc<Document>,
     /// Its line; for a branch that is being made, the one that it is made on.
     pub(super) line: usize,
@@ -53,7 +53,7 @@ pub(super) fn system_of(line: usize) -> String {
     format!("{PREFIX}{line}:system")
 }
 
-impl Standing {
+impl SeenBranch {
     /// Returns the state of a branch in a conversation that ends there. If no branch is asked for,
     /// or the branch does not exist, it is the current one; the caller sees by its id that it is
     /// another one.
@@ -175,9 +175,9 @@ impl Standing {
             return;
         }
         shown.change_messages(|message| {
-            let stands = message.as_tool()?;
-            let result = late.get(stands.call_tag()?)?;
-            let (id, name) = (stands.call_id(), stands.tool_name());
+            let stand_in = message.as_tool()?;
+            let result = late.get(stand_in.call_tag()?)?;
+            let (id, name) = (stand_in.call_id(), stand_in.tool_name());
             let placed = ToolMessage::new(id, name, result.content().clone());
             Some(Message::Tool(placed.with_error(result.is_error())))
         });

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use super::document::{Document, SLOT};
 use super::page::{Page, of_page};
-use super::reading::{Standing, is_own, system_of};
+use super::reading::{SeenBranch, is_own, system_of};
 use super::spans::FAR;
 use super::writing::{Change, FIRST, Writing, locate, newest_question, place_in, reaches_further};
 use super::{Branch, Variant, WithinGroup};
@@ -49,9 +49,9 @@ use crate::summary;
 /// # Ok::<(), memory_prompt::Error>(())
 /// ```
 ///
-/// `evict` forgets everything before the message of this position in the conversation, of all
-/// branches; `clear` clears all branches. The slot `prompt:branches` and those whose names begin
-/// with `branch:` belong to the view: it does not list them, and an append that writes one is
+/// `evict` forgets the messages before this position, and whatever any branch has said before the
+/// last of them; `clear` clears all branches. The slot `prompt:branches` and those whose names
+/// begin with `branch:` belong to the view: it does not list them, and an append that writes one is
 /// [`ErrorKind::Invalid`]. Put a memory that evicts inside a view and not around it, since a view
 /// that is inside another memory can't make branches.
 #[derive(Debug)]
@@ -79,7 +79,7 @@ impl<M: ?Sized> BranchView<M> {
     }
 
     /// Expects that this branch is the current one, as its user saw it on a [page](Page::branch).
-    /// If another tab has switched to another one, every read or change here is an
+    /// If another tab has switched to another one, every read or change here fails with an
     /// [`ErrorKind::SlotConflict`], until the page is redrawn. Changes made here are followed. An
     /// edit or a regeneration whose request comes again conflicts with its own success: look for
     /// its [stored turn](crate::MemoryPrompt::stored_turn) first, over a view that expects nothing.
@@ -92,20 +92,20 @@ impl<M: ?Sized> BranchView<M> {
 
     /// Returns the state of the branch from the first read; `None` if the branches differ from
     /// those that are known, so that it must be read again.
-    fn standing_of(
+    fn seen_branch(
         &self,
-        known: &Standing,
+        known: &SeenBranch,
         asked: Option<On>,
         first: &Snapshot,
-    ) -> Result<Option<Standing>> {
+    ) -> Result<Option<SeenBranch>> {
         let mut document = Arc::clone(&known.document);
         let version = (first.slot(SLOT).map(Slot::version), first.incarnation);
         if version != (document.stored, document.incarnation) {
             document = Arc::new(Document::of(first)?);
             *self.known.lock() = Arc::clone(&document);
         }
-        let mut at = Standing::new(document, asked, first.end);
-        let read = |it: &Standing| (it.document.stored, it.line, it.fork.is_some());
+        let mut at = SeenBranch::new(document, asked, first.end);
+        let read = |it: &SeenBranch| (it.document.stored, it.line, it.fork.is_some());
         if read(known) != read(&at) {
             return Ok(None);
         }
@@ -121,7 +121,7 @@ impl<M: ?Sized> BranchView<M> {
 
     /// Remembers the branches after this change, and returns the append with its positions on the
     /// branch.
-    fn changed_by(&self, writing: Writing, mut appended: Appended, at: &Standing) -> Appended {
+    fn changed_by(&self, writing: Writing, mut appended: Appended, at: &SeenBranch) -> Appended {
         if let Some(mut document) = writing.document {
             document.stored = appended.version;
             let mut expected = self.expected.lock();
@@ -157,7 +157,7 @@ fn others_change_all_the_time() -> Error {
 
 /// Returns a branch to be made that shares this many messages with the one that was read, and what
 /// it replaces.
-fn fork(at: &Standing, shared: u64, keep: u64) -> (On, Replaced) {
+fn fork(at: &SeenBranch, shared: u64, keep: u64) -> (On, Replaced) {
     let from = at.document.id(at.line);
     let branches = at.document.sharing(at.line, shared, at.end);
     let on = On { id: Some(Incarnation::random()), fork: Some(Fork { from, at: shared, keep }) };
@@ -182,7 +182,7 @@ macro_rules! over {
                 Self { memory, known, expected: Mutex::default(), within: WithinGroup::default() }
             }
 
-            pub(crate) fn anew(&self, memory: Arc<dyn $memory>) -> Self {
+            pub(crate) fn over_another(&self, memory: Arc<dyn $memory>) -> Self {
                 Self::over(memory).within_groups(self.within)
             }
 
@@ -305,7 +305,7 @@ macro_rules! over {
                         continue;
                     }
                     let (last, _) = newest_question(&seen).ok_or_else(|| {
-                        let text = "there is no question that could be answered anew";
+                        let text = "there is no question to answer again";
                         Error::invalid("regenerate", text)
                     })?;
                     let (position, mut question) = (last.position(), last.message().clone());
@@ -391,7 +391,7 @@ macro_rules! over {
             /// Before the first branch is made, notes the late results among the newest messages: a
             /// result that only the old branch holds may answer a call that both share. Returns
             /// false if others have appended or cleared since `at` was read.
-            $($async)* fn note_late(&self, at: &mut Standing) -> Result<bool> {
+            $($async)* fn note_late(&self, at: &mut SeenBranch) -> Result<bool> {
                 let tail = self.memory.read_with(&Read::newest(TAIL).references())$($now)*?;
                 let records = tail.records.iter().map(|it| (it.position(), it.message()));
                 Arc::make_mut(&mut at.document).note_late(records);
@@ -399,17 +399,17 @@ macro_rules! over {
             }
 
             /// Reads a branch; if the memory can't keep branches, everything that it holds.
-            $($async)* fn seen(&self, read: &Read) -> Result<(Snapshot, Standing)> {
+            $($async)* fn seen(&self, read: &Read) -> Result<(Snapshot, SeenBranch)> {
                 if check(&self.memory.limits()).is_err() {
                     let all = self.memory.read_with(read)$($now)*?;
-                    let at = Standing::new(Arc::new(Document::unbranched()), None, all.end);
+                    let at = SeenBranch::new(Arc::new(Document::unbranched()), None, all.end);
                     return Ok((all, at));
                 }
-                'anew: for _ in 0..TRIES {
+                'again: for _ in 0..TRIES {
                     let known = Arc::clone(&self.known.lock());
-                    let known = Standing::new(known, read.branch, FAR);
+                    let known = SeenBranch::new(known, read.branch, FAR);
                     let first = self.memory.read_with(&known.first_read(read))$($now)*?;
-                    let Some(mut at) = self.standing_of(&known, read.branch, &first)? else { continue };
+                    let Some(mut at) = self.seen_branch(&known, read.branch, &first)? else { continue };
                     if at.is_alone() {
                         return Ok((first, at)); // all is as it is
                     }
@@ -433,7 +433,7 @@ macro_rules! over {
                             self.memory.read_with(&next)$($now)*?
                         };
                         if part.incarnation != first.incarnation {
-                            continue 'anew;
+                            continue 'again;
                         }
                         parts.push((span, part));
                     }

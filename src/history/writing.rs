@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::WithinGroup;
 use super::document::{Document, Line, SLOT};
-use super::reading::{OWN, Standing, kept_as, system_of};
+use super::reading::{OWN, SeenBranch, kept_as, system_of};
 use super::spans::FAR;
 use crate::codec::Codec;
 use crate::error::{Error, ErrorKind, Result};
@@ -29,7 +29,8 @@ pub(super) struct Writing {
     pub(super) append: Append,
     /// The branches after the change, if it writes their slot.
     pub(super) document: Option<Document>,
-    /// The messages of the branch from this position on, or from the first changed message on.
+    /// The positions on the branch of what is appended. They begin where the branch first differs
+    /// from what was shown.
     pub(super) positions: Range<u64>,
     /// The error for a caller who expects something else, unless the append was made before.
     pub(super) refused: Option<Error>,
@@ -45,7 +46,7 @@ impl Change<'_> {
             Self::Append(append) => {
                 let may_branch = append.branch.is_some_and(|on| on.fork.is_some());
                 let own = if may_branch { &OWN[..] } else { &[] };
-                Read::newest(0).slots(own.iter().copied()).on(asked(append))
+                Read::newest(0).slots(own.iter().copied()).on(branch_of(append))
             }
             Self::Edit(position, ..) => {
                 Read::newest(0).slots(OWN).positions(around(*position)).references()
@@ -59,7 +60,7 @@ impl Change<'_> {
     /// makes gets the id.
     pub(super) fn make(
         &self,
-        (seen, at): (&Snapshot, &Standing),
+        (seen, at): (&Snapshot, &SeenBranch),
         id: Incarnation,
     ) -> Result<Option<Writing>> {
         let mut document = Document::clone(&at.document);
@@ -103,12 +104,13 @@ impl Change<'_> {
 }
 
 impl Writing {
-    /// Returns an append that leaves the branches like this; this branch may begin here.
+    /// Returns the writing of this append, after which the branches are those of this document. A
+    /// branch that it makes inherits slots.
     fn new(
         mut append: Append,
         (document, made): (Document, Option<usize>),
         positions: Range<u64>,
-        (seen, at): (&Snapshot, &Standing),
+        (seen, at): (&Snapshot, &SeenBranch),
     ) -> Result<Self> {
         if let Some((number, line)) = made.and_then(|made| Some((made, document.lines.get(made)?)))
         {
@@ -124,7 +126,7 @@ impl Writing {
     }
 
     /// Converts an append to a branch into an append to the conversation.
-    fn of_append(append: &Append, seen: &Snapshot, at: &Standing) -> Result<Self> {
+    fn of_append(append: &Append, seen: &Snapshot, at: &SeenBranch) -> Result<Self> {
         let mut appended = Append { branch: None, since: None, ..append.clone() };
         let (end, said) = (at.spans.len(), said(append));
         let positions = end..end + said;
@@ -198,7 +200,7 @@ pub(super) fn newest_question(seen: &Snapshot) -> Option<(Record<'_>, Record<'_>
 }
 
 /// Returns the branch that an append asks for.
-fn asked(append: &Append) -> Option<On> {
+fn branch_of(append: &Append) -> Option<On> {
     append.branch.or_else(|| append.since?.incarnation.map(On::branch))
 }
 
@@ -208,8 +210,8 @@ fn said(append: &Append) -> u64 {
 }
 
 /// Returns the error of an append that expects another branch, or another end of it.
-fn refused(append: &Append, at: &Standing) -> Option<Error> {
-    if asked(append).is_some_and(|on| on.id.is_some() && at.id() != on.id) {
+fn refused(append: &Append, at: &SeenBranch) -> Option<Error> {
+    if branch_of(append).is_some_and(|on| on.id.is_some() && at.id() != on.id) {
         return Some(forgotten(""));
     }
     let actual = at.spans.len();
@@ -221,12 +223,12 @@ fn refused(append: &Append, at: &Standing) -> Option<Error> {
 /// Finds the branch to which something was appended before, and its positions there: the branch of
 /// the append if it has all of it, else the first one that has. If the first branch was asked for
 /// without its id, it has none here either.
-pub(super) fn locate(appended: &mut Appended, asked: Option<On>, at: &Standing) {
+pub(super) fn locate(appended: &mut Appended, asked: Option<On>, at: &SeenBranch) {
     let Range { start, end } = appended.positions;
     let nowhere = at.spans.count_before(start);
     appended.positions = nowhere..nowhere;
     // The question that it regenerated is part of it, on each branch that has it.
-    let kept = at.document.lines.iter().find(|it| it.is_first(start)).map_or(0, |line| line.keep);
+    let kept = at.document.lines.iter().find(|it| it.begins_at(start)).map_or(0, |line| line.keep);
     for number in [at.line].into_iter().chain(0..at.document.lines.len()).filter(|_| start < end) {
         let spans = at.document.spans(number, at.end);
         // After a regenerated question another branch has another answer.
@@ -244,12 +246,12 @@ pub(super) fn locate(appended: &mut Appended, asked: Option<On>, at: &Standing) 
 /// pins and the summary of what both share, and its system message.
 fn inheriting(
     mut append: Append,
-    (seen, standing): (&Snapshot, &Standing),
+    (seen, at): (&Snapshot, &SeenBranch),
     (line, shared): (usize, u64),
 ) -> Result<Append> {
     let slots = seen.slots().iter().cloned();
     let shared = Snapshot::new(0..shared, Records::default()).with_slots(slots);
-    let system = standing.system.as_ref().map(|system| system.content().to_vec());
+    let system = at.system.as_ref().map(|system| system.content().to_vec());
     let summaries = Summaries::of(&shared)?.map(Summaries::contents).transpose()?;
     let [summary, earlier] = summaries.map_or([None, None], |both| both.map(Some));
     for (name, content) in [
@@ -261,7 +263,7 @@ fn inheriting(
         append = match content {
             Some(content) => append.set_slot(name, content, Expected::Any),
             // It was set when a branch began there earlier.
-            None if line < standing.document.lines.len() => append.remove_slot(name, Expected::Any),
+            None if line < at.document.lines.len() => append.remove_slot(name, Expected::Any),
             None => append,
         };
     }

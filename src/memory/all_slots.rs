@@ -13,7 +13,7 @@ macro_rules! over {
     ($name:ident, $memory:ident, [$($async:tt)*], [$($now:tt)*]) => {
         /// Reads this, and all slots of the same moment; none if the memory has no slots.
         ///
-        /// The names are listed before and behind the read: a slot that was written in between
+        /// The names are listed before and after the read: a slot that was written in between
         /// belongs to records that were read.
         pub(crate) $($async)* fn $name(
             memory: &(impl $memory + ?Sized),

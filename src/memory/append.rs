@@ -148,8 +148,8 @@ impl Append {
     /// Returns the append that closes an import: the conversation, which must end at `end`, was
     /// last active at this time.
     ///
-    /// It appends nothing. If others have appended messages with a position in the meantime, it is
-    /// a conflict, and the conversation is active by their appends. It does not notice a system
+    /// It appends nothing. If others have appended messages with a position in the meantime, it
+    /// fails with a conflict, and the time of their last append counts. It does not notice a system
     /// message or slots that others have written in the meantime, or a conversation that was
     /// deleted and begun again up to the same position: close an import before anyone else uses it,
     /// or add [`since`](Self::since) with the last snapshot of the import.
@@ -188,8 +188,8 @@ impl Append {
     ///
     /// A name is text of 1 to 256 bytes without control characters, and not `system`: that slot is
     /// written by a `System` message. Names that begin with `turn:`, `prompt:` or `branch:` are for
-    /// the library. With another document under such a name, what reads it is an error until it is
-    /// removed: for `turn:`, each [`unfinished`](crate::MemoryPrompt::unfinished) and
+    /// the library. If you write another document under such a name, whatever reads it fails until
+    /// you remove it: for `turn:`, each [`unfinished`](crate::MemoryPrompt::unfinished) and
     /// [`waiting`](crate::MemoryPrompt::waiting).
     #[must_use]
     pub fn set_slot(
@@ -290,13 +290,13 @@ impl Append {
     ///
     /// As [`ChatMemory::append_with`](crate::ChatMemory::append_with).
     pub fn check_on_nothing(&self) -> Result<()> {
-        self.check_standing("", None, &(0..0))?;
+        self.check_conversation("", None, &(0..0))?;
         self.slots.iter().try_for_each(|change| change.holds(None))
     }
 
     /// Refuses an append whose expectations, apart from those about slots, don't hold in a
     /// conversation of this incarnation with these positions. The errors begin with `front`.
-    pub(crate) fn check_standing(
+    pub(crate) fn check_conversation(
         &self,
         front: &str,
         incarnation: Option<Incarnation>,
@@ -381,7 +381,7 @@ pub(crate) fn forgotten(front: &str) -> Error {
 
 /// Returns the error for what a memory of five methods does not do.
 pub(crate) fn unsupported(operation: &'static str, what: &str, method: &str) -> Error {
-    let text = format!("this memory has no {what}: `{method}` is to be written for that");
+    let text = format!("this memory has no {what}: implement `{method}` for that");
     Error::new(ErrorKind::Unsupported, operation, text)
 }
 

@@ -76,7 +76,7 @@ impl DefaultChatMemory {
 
     /// Returns its positions, its incarnation and the time of its last activity, all as of one
     /// moment.
-    pub(crate) fn standing(&self) -> (Range<u64>, Incarnation, u64) {
+    pub(crate) fn state_now(&self) -> (Range<u64>, Incarnation, u64) {
         let state = self.state.lock();
         (state.start()..state.end, state.extras.incarnation, state.extras.active)
     }

@@ -149,9 +149,9 @@ impl<M: ChatMemory> Evicting<M> {
     pub(super) fn evict(&self, before: u64) -> Result<u64> {
         // Records that have left the window go to the callback first, and are not counted in the
         // number that is returned.
-        let (_, owed) = self.trim_to()?;
+        let (_, first) = self.trim_to()?;
         self.locked(|State { window, .. }| {
-            if window.pending().is_some_and(|pending| pending.start < owed.min(before)) {
+            if window.pending().is_some_and(|pending| pending.start < first.min(before)) {
                 let text = "the callback has not been given all that was evicted before";
                 return Err(Error::new(ErrorKind::Storage, "evict", text));
             }
@@ -287,7 +287,7 @@ impl<M: ChatMemory> Evicting<M> {
     }
 
     /// Passes what is outside the window to the callback, and evicts it; returns how many records.
-    /// If another thread is doing that, it goes on for both.
+    /// If another thread is doing that, that thread does it for both.
     fn hand_over(&self, limit: usize) -> Result<u64> {
         let Some(on_evict) = &self.on_evict else { return Ok(0) };
         let me = thread::current().id();

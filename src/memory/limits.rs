@@ -19,7 +19,8 @@ pub struct Limits {
     /// The largest content of a slot; 0 if the memory has no slots.
     pub slot: usize,
     /// The least number of ids of appends that a conversation recognises; 0 if the memory
-    /// recognises none. One that does also compares [`Append::since`](super::Append::since).
+    /// recognises none. A memory that recognises ids also compares
+    /// [`Append::since`](super::Append::since).
     pub ids: usize,
 }
 

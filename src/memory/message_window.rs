@@ -61,8 +61,9 @@ use crate::record::{Records, SlotVersion, Snapshot};
 /// # Errors
 ///
 /// As a [`ChatMemory`], those of the memory inside. [`evict`](ChatMemory::evict) first passes to
-/// the [callback](Self::on_evict) what the window owes it, and fails if that fails, or if what it
-/// would forget is still being passed by another call; [`clear`](ChatMemory::clear) does not.
+/// the [callback](Self::on_evict) the records that have left the window and that it has not got
+/// yet. It fails if the callback fails, or if another call is still passing what it would forget.
+/// [`clear`](ChatMemory::clear) passes nothing.
 ///
 /// # Example
 ///

@@ -180,7 +180,7 @@ impl Picked {
             .extend(read.unreadable.into_iter().filter(|row| stretch.contains(&row.position)));
     }
 
-    pub(super) fn into(self, snapshot: Snapshot) -> Snapshot {
+    pub(super) fn added_to(self, snapshot: Snapshot) -> Snapshot {
         snapshot.with_picked(self.records, self.unreadable)
     }
 }
@@ -195,7 +195,7 @@ macro_rules! with_picked {
             let $n = $crate::record::places(stretch.end - stretch.start);
             picked.add(&stretch, $newest);
         }
-        picked.into($snapshot)
+        picked.added_to($snapshot)
     }};
 }
 pub(super) use with_picked;

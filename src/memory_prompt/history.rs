@@ -59,7 +59,7 @@ macro_rules! over {
             /// # Errors
             ///
             /// As [`BranchView::edit`], and [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a
-            /// prompt that is not built [`with_branches`](Self::with_branches), here and below.
+            /// prompt that is not built [`with_branches`](Self::with_branches).
             pub $($async)* fn edit(&self, position: u64, message: impl Into<Message>) -> Result<u64> {
                 self.view()?.edit(position, message)$($now)*
             }
@@ -86,7 +86,7 @@ macro_rules! over {
             ///
             /// # Errors
             ///
-            /// As [`BranchView::switch`].
+            /// As [`edit`](Self::edit), and `Invalid` if there is no such branch.
             pub $($async)* fn switch(&self, to: impl Into<Incarnation> + Send) -> Result<Option<u64>> {
                 self.view()?.switch(to)$($now)*
             }
@@ -95,7 +95,8 @@ macro_rules! over {
             ///
             /// # Errors
             ///
-            /// Those of the memory.
+            /// Those of the memory, and [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a
+            /// prompt that is not built `with_branches`.
             pub $($async)* fn variants(&self, position: u64) -> Result<Vec<Variant>> {
                 self.view()?.variants(position)$($now)*
             }
@@ -104,7 +105,8 @@ macro_rules! over {
             ///
             /// # Errors
             ///
-            /// Those of the memory.
+            /// Those of the memory, and [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a
+            /// prompt that is not built `with_branches`.
             pub $($async)* fn branches(&self) -> Result<Vec<Branch>> {
                 self.view()?.branches()$($now)*
             }
@@ -114,7 +116,8 @@ macro_rules! over {
             ///
             /// # Errors
             ///
-            /// Those of the memory.
+            /// Those of the memory, and [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) for a
+            /// prompt that is not built `with_branches`.
             pub $($async)* fn page(&self, before: Option<u64>, n: usize) -> Result<Page> {
                 self.view()?.page(before, n)$($now)*
             }

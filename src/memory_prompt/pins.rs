@@ -36,7 +36,7 @@ settings! {
     ///   for the window. Once the window has passed it, it comes after the system message, in the
     ///   order of positions, and counts for no window. The cached prefix changes then, once.
     /// - **A tool group** is pinned whole, by any of its messages. A late result is pinned too, up
-    ///   to 256 messages after its call: a later one is not searched, and the call is sent with [a
+    ///   to 256 messages after its call. A later one is not looked for: the call is sent with [a
     ///   result that says that none was recorded](crate::Report::repaired).
     /// - **A budget** counts pins before anything else. If they leave no room for the newest
     ///   messages, the build returns an error that names them.
@@ -96,8 +96,8 @@ macro_rules! over {
             /// Pins the message at this position, with its whole tool group; returns the positions
             /// that this pins. A message that is pinned already stays pinned.
             ///
-            /// The prompt must [send pins](Self::with_pins). It is idempotent: call it again after
-            /// an error.
+            /// The prompt must [send pins](Self::with_pins). Pinning is idempotent: after an error,
+            /// call this again.
             ///
             /// # Errors
             ///

@@ -63,10 +63,10 @@ impl<M: ?Sized> MemoryPrompt<M> {
             |why| !matches!(why, Reason::OverBudget | Reason::RestOfTurn | Reason::Opening);
         let dropped = report.left_out.iter().filter(|it| is_dropped(it.why)).map(|it| it.position);
         let seen = sent.chain(prompt.joined_positions()).chain(report.question.iter().copied());
-        let mut not_these: HashSet<u64> = seen.chain(dropped).collect();
+        let mut excluded: HashSet<u64> = seen.chain(dropped).collect();
         if self.recall.as_ref().is_some_and(|recall| recall.tool_results) {
             for position in cleared_groups(prompt, snapshot) {
-                not_these.remove(&position);
+                excluded.remove(&position);
             }
         }
         let records = snapshot.records.iter().rev().map(|it| (Some(it.position()), it.message()));
@@ -77,7 +77,7 @@ impl<M: ?Sized> MemoryPrompt<M> {
         // A picture without words belongs to the question before it.
         let has_words = |message: &Message| message.texts().any(|text| !text.trim().is_empty());
         let asking = asked.reduce(|newer, it| if has_words(newer.1) { newer } else { it });
-        let asks = asking.and_then(|(position, _)| position);
+        let question_at = asking.and_then(|(position, _)| position);
         let mut question = asking.map(|(_, message)| message.text().into_owned());
         if question.is_none() && staged.is_empty() {
             let asked = self.temporaries.iter().rev().find(|it| it.is_user());
@@ -90,10 +90,10 @@ impl<M: ?Sized> MemoryPrompt<M> {
         let margin = if report.provider.is_some() { 16 } else { 0 };
         Asked {
             goes_on: true,
-            asks,
+            question_at,
             left: budget.map(|(_, tokens)| tokens.saturating_sub(total).saturating_sub(margin)),
             counter: budget.map(|(counter, _)| Arc::clone(counter)),
-            ..Asked::new(id, question.unwrap_or_default(), snapshot, not_these)
+            ..Asked::new(id, question.unwrap_or_default(), snapshot, excluded)
         }
     }
 

@@ -22,9 +22,9 @@ pub(crate) struct Asked {
     /// True if a short question continues what was said right before it.
     pub(crate) goes_on: bool,
     /// The position of the question, if it is a record.
-    pub(crate) asks: Option<u64>,
+    pub(crate) question_at: Option<u64>,
     /// The positions that are sent, or must not be.
-    pub(crate) not_these: HashSet<u64>,
+    pub(crate) excluded: HashSet<u64>,
     /// The tokens that are left in the prompt; `None` if it has no budget.
     pub(crate) left: Option<usize>,
     pub(crate) counter: Option<Arc<dyn TokenCounter>>,
@@ -36,7 +36,7 @@ impl Asked {
         id: &MemoryId,
         question: String,
         snapshot: &Snapshot,
-        not_these: HashSet<u64>,
+        excluded: HashSet<u64>,
     ) -> Self {
         Self {
             id: id.clone(),
@@ -45,15 +45,15 @@ impl Asked {
             newest: snapshot.records.clone(),
             question,
             goes_on: false,
-            asks: None,
-            not_these,
+            question_at: None,
+            excluded,
             left: None,
             counter: None,
         }
     }
 
     pub(super) fn may_send(&self, position: u64) -> bool {
-        self.held.contains(&position) && !self.not_these.contains(&position)
+        self.held.contains(&position) && !self.excluded.contains(&position)
     }
 }
 

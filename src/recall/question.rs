@@ -69,9 +69,9 @@ impl Question {
 
     /// Adds the words of the message right before, with less weight: a question of few words
     /// continues it.
-    pub(super) fn go_on(&mut self, index: &Index, asks: Option<u64>) {
+    pub(super) fn go_on(&mut self, index: &Index, question_at: Option<u64>) {
         let own = self.words.len();
-        let before = asks.map_or(index.len(), |position| index.before(position));
+        let before = question_at.map_or(index.len(), |position| index.before(position));
         for place in (0..before).rev().take(2) {
             index.words(place).iter().for_each(|word| self.ask(*word, false));
         }

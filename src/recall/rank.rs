@@ -23,17 +23,17 @@ pub(super) fn rank(
     offered: &BTreeMap<u64, f32>,
     most: usize,
 ) -> Vec<Hit> {
-    let asks = asked.asks.and_then(|position| index.place(position));
-    let mut passed_over = copies(index, question, asks);
+    let question_place = asked.question_at.and_then(|position| index.place(position));
+    let mut passed_over = copies(index, question, question_place);
     let mut answers = Vec::new();
     if !question.is_remark {
         answers.extend(passed_over.iter().map(|copy| copy + 1));
         passed_over.pop(); // the newest copy counts like any other message
     }
-    passed_over.extend(asks);
+    passed_over.extend(question_place);
     passed_over.sort_unstable();
     let (mut scores, kinship) = score(index, question, &passed_over);
-    let sent = asked.not_these.iter().filter_map(|position| index.place(*position));
+    let sent = asked.excluded.iter().filter_map(|position| index.place(*position));
     for place in sent.chain(passed_over.iter().copied()) {
         scores[place] = 0.0;
     }
@@ -101,14 +101,14 @@ fn hit(index: &Index, scores: &[f32], place: usize) -> Hit {
 
 /// Returns the places of the messages that repeat the question, in order: they have the same words,
 /// except for case and endings.
-fn copies(index: &Index, question: &Question, asks: Option<usize>) -> Vec<usize> {
+fn copies(index: &Index, question: &Question, question_place: Option<usize>) -> Vec<usize> {
     // If the question is a message, the speaker's name is among its words.
-    let own = asks.map_or(&*question.text, |place| index.words(place));
+    let own = question_place.map_or(&*question.text, |place| index.words(place));
     if own.is_empty() || own.len() > LONGEST_COPY {
         return Vec::new();
     }
     let same = index.iter().enumerate().filter(|(_, words)| *words == own);
-    same.map(|(place, _)| place).filter(|place| Some(*place) != asks).collect()
+    same.map(|(place, _)| place).filter(|place| Some(*place) != question_place).collect()
 }
 
 /// Returns the neighbours of a hit: the closer one is, and the more it leans on the hit, the better

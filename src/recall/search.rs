@@ -52,11 +52,11 @@ const PAGE: u64 = 512;
 impl<'a> Search<'a> {
     pub(crate) fn new(recall: &'a Recall, mut asked: Asked) -> Self {
         // Days count from when the question was asked: now, if it is not stored yet.
-        let asks = asked.asks.and_then(|position| asked.newest.find(position));
+        let stored = asked.question_at.and_then(|position| asked.newest.find(position));
         let now = || Some(SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs() / 86_400);
-        let today = asks.map_or_else(now, |record| record.day());
+        let today = stored.map_or_else(now, |record| record.day());
         if let Some(query) = &recall.query {
-            (asked.question, asked.goes_on, asked.asks) = (query.clone(), false, None);
+            (asked.question, asked.goes_on, asked.question_at) = (query.clone(), false, None);
         }
         let mut question = Question::new(&asked.question, &recall.endings);
         asked.goes_on &= question.words.len() < FEW;
@@ -206,7 +206,7 @@ impl<'a> Search<'a> {
         let quotes = Quotes::new(self.recall, &self.asked)?;
         let most = quotes.most_lines();
         if self.asked.goes_on && !self.question.is_remark {
-            self.question.go_on(index, self.asked.asks);
+            self.question.go_on(index, self.asked.question_at);
         }
         let hits = rank(self.recall, &self.asked, index, &mut self.question, &self.offered, most);
         if hits.is_empty() {
@@ -229,7 +229,7 @@ impl<'a> Search<'a> {
         };
         let most = Quotes::new(self.recall, &self.asked)?.most_lines();
         // Messages that are sent anyway are not quoted, so that many more are asked for.
-        let n = most.saturating_add(self.asked.not_these.len());
+        let n = most.saturating_add(self.asked.excluded.len());
         let found = candidates.candidates(&self.asked.id, &self.asked.question, n);
         let found = found.unwrap_or_else(|error| {
             self.outcome.failed = Some(error.to_string());
@@ -296,7 +296,7 @@ impl<'a> Search<'a> {
 
     fn is_quoted(&self, record: &Record<'_>) -> bool {
         is_searched(record.message(), self.recall.tool_results)
-            && !self.asked.not_these.contains(&record.position())
+            && !self.asked.excluded.contains(&record.position())
     }
 
     /// Returns the tool group around this position, if it is complete.

@@ -85,7 +85,7 @@ macro_rules! runs {
                 memory: &(impl ChatMemory + ?Sized),
                 arguments: &str,
             ) -> Result<String> {
-                self.run_beside(memory, (&Records::default(), None), arguments)
+                self.run_with_staged(memory, (&Records::default(), None), arguments)
             }
 
             /// The async version of `run`.
@@ -99,7 +99,7 @@ macro_rules! runs {
                 memory: &(impl AsyncChatMemory + ?Sized),
                 arguments: &str,
             ) -> Result<String> {
-                self.run_beside_async(memory, (&Records::default(), None), arguments).await
+                self.run_with_staged_async(memory, (&Records::default(), None), arguments).await
             }
         }
 

@@ -91,7 +91,7 @@ impl ChatMemoryStore for InMemoryStore {
 
     fn info(&self, id: &MemoryId) -> Result<Option<Info>> {
         Ok(self.conversations.find(id).map(|found| {
-            let (positions, incarnation, active) = found.standing();
+            let (positions, incarnation, active) = found.state_now();
             Info::new(positions, time_of(active)).with_incarnation(incarnation)
         }))
     }

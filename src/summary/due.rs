@@ -126,7 +126,7 @@ impl Compaction {
         let covers = self.covers;
         let fits = first(&text, self.most);
         if fits.trim().is_empty() {
-            return Err(Error::invalid("summary", "a summary without text stands for nothing"));
+            return Err(Error::invalid("summary", "a summary needs a text"));
         }
         if fits.len() == text.len() {
             return Ok(Summary { covers, text, cut: 0 });
@@ -226,14 +226,14 @@ pub(crate) fn look(
     let asked_later = seen.records.iter().any(asks_later);
     let pins = Pins::of(&seen)?;
     let pinned = pins.shown_by(read);
-    let is_told = |record: &Record<'_>| {
+    let is_summarised = |record: &Record<'_>| {
         let (position, message) = (record.position(), record.message());
         let is_pinned = pins.names(position) || pinned.holds(position);
         !message.is_private() && !message.is_system() && !is_pinned
     };
     // In u128 no sum overflows, whatever a counter says.
     let weigh =
-        |it: Record<'_>| Ok(if is_told(&it) { policy.weigh(it.message())? } else { 0 } as u128);
+        |it: Record<'_>| Ok(if is_summarised(&it) { policy.weigh(it.message())? } else { 0 } as u128);
     let weights = records.iter().map(weigh).collect::<Result<Vec<_>>>()?;
     let place = match boundary(policy, (&records, &weights), is_all, asked_later) {
         Boundary::At(place) => place,
@@ -243,7 +243,7 @@ pub(crate) fn look(
         Boundary::Turn | Boundary::TooLittle => return Ok(Looked::Further(n.saturating_mul(2))),
     };
     let covers = records.get(place).map_or(stretch.end, |record| record.position());
-    let told = records.iter().take(place).filter(is_told);
+    let summarised = records.iter().take(place).filter(is_summarised);
     let replaced = stretch.start..covers;
     let unreadable = read.unreadable.iter().map(|row| row.position);
     let previous = Summaries::of(&seen)?.map(|it| it.current);
@@ -251,7 +251,7 @@ pub(crate) fn look(
         covers,
         previous,
         records: Records::from_rows(
-            told.map(|record| (record.position(), record.appended_at(), record.message().clone())),
+            summarised.map(|record| (record.position(), record.appended_at(), record.message().clone())),
         ),
         unreadable: unreadable.filter(|position| replaced.contains(position)).collect(),
         most: policy.most,

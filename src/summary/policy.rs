@@ -10,7 +10,7 @@ use crate::token::TokenCounter;
 /// Determines how much of a conversation stays as it is, and how much is summarised at once.
 ///
 /// The due part grows in steps, because each summary changes the prefix of the prompt and costs a
-/// call. Messages that a summary is not made of don't count: pinned ones, system messages and the
+/// call. Messages that summaries leave out don't count: pinned ones, system messages and the
 /// application's own.
 #[derive(Clone)]
 pub struct CompactionPolicy {

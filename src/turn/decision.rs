@@ -22,7 +22,7 @@ impl Decision<'_> {
         let state = &unfinished.state;
         let open = state.open_in(CallState::is_unapproved);
         if !open.into_iter().any(|(_, call)| is_it(call, waiting)) {
-            return Err(self.is_decided(came_of(&state.messages, waiting)));
+            return Err(self.came_second(came_of(&state.messages, waiting)));
         }
         if unfinished.runs() {
             let text = "another call of the turn is being run";
@@ -40,13 +40,13 @@ impl Decision<'_> {
     }
 
     /// Returns the error for a decision that came second.
-    pub(super) fn is_decided(self, how: Decided) -> Error {
+    pub(super) fn came_second(self, how: Decided) -> Error {
         let text = match how {
             Decided::Approved => "the call was approved already, and has no result yet",
             Decided::Ran => "the call was approved already, and has run",
             Decided::Refused => "the call was refused already, or not run",
             Decided::OutcomeUnknown => "the call was approved already, outcome unknown",
-            Decided::Gone => "the call waits no more: its turn is gone",
+            Decided::Gone => "the call no longer waits: its turn is gone",
         };
         Error::new(ErrorKind::Decided(how), self.operation(), text)
     }
@@ -170,7 +170,7 @@ pub(super) async fn decide(
             how = came_of(&stored.messages, waiting);
         }
     }
-    Err(decision.is_decided(how))
+    Err(decision.came_second(how))
 }
 
 /// The number of attempts at a decision, while others write to the same turn.

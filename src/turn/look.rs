@@ -164,7 +164,7 @@ impl Turn {
         let Some(slot) = snapshot.slot(&self.state.slot()) else { return Ok(false) };
         // If that turn continues after others of its id, its slot has no question.
         let asked = asked.and_then(|it| snapshot.picked().find(it.positions.start));
-        self.must_be_asked_by(asked.map(|it| it.message()))?;
+        self.must_be_same_question(asked.map(|it| it.message()))?;
         self.leave_to(Unfinished::of(slot).ok().as_ref())?;
         Ok(true)
     }
@@ -172,7 +172,7 @@ impl Turn {
     /// Leaves the turn to another request with the same id.
     fn leave_to(&mut self, other: Option<&Unfinished>) -> Result<()> {
         let Some(other) = other else { return Err(busy_error(None)) };
-        self.must_be_asked_by(other.messages().first())?;
+        self.must_be_same_question(other.messages().first())?;
         let waiting = other.waiting();
         if waiting.is_empty() || self.state.may_have_acted() || other.runs() {
             return Err(busy_error(other.since()));
@@ -184,7 +184,7 @@ impl Turn {
     }
 
     /// Returns an error if the id belongs to another question.
-    fn must_be_asked_by(&self, first: Option<&Message>) -> Result<()> {
+    fn must_be_same_question(&self, first: Option<&Message>) -> Result<()> {
         let other = first
             .filter(|it| it.begins_turn() && !self.state.is_anew)
             .zip(self.state.messages.first());
@@ -223,10 +223,10 @@ impl Turn {
         parts.sort_by_key(|it| it.positions.start);
         let (Some(first), Some(newest)) = (parts.first(), parts.last()) else {
             self.state.part = part;
-            return self.begin_anew(memory).await;
+            return self.start_over(memory).await;
         };
         let (mut snapshot, mut messages) = self.read_appended(memory, first).await?;
-        self.must_be_asked_by(messages.first())?;
+        self.must_be_same_question(messages.first())?;
         if parts.len() > 1 {
             (snapshot, messages) = self.read_appended(memory, newest).await?;
         }
@@ -250,7 +250,7 @@ impl Turn {
             self.go_on_behind(seen);
         } else {
             self.state.part = part;
-            self.begin_anew(memory).await?; // the memory no longer has it
+            self.start_over(memory).await?; // the memory no longer has it
         }
         Ok(())
     }
@@ -258,7 +258,7 @@ impl Turn {
     /// Starts the turn from the beginning, since nothing of its id is stored, not even a
     /// checkpoint. If it has already asked, the memory may have forgotten the id; then the records
     /// stored since show it.
-    async fn begin_anew(&mut self, memory: &impl AnyMemory) -> Result<()> {
+    async fn start_over(&mut self, memory: &impl AnyMemory) -> Result<()> {
         match self.state.written {
             Written::Held(_) => {}
             _ if self.state.seen.is_some() => self.look_for_first_checkpoint(memory).await?,
@@ -277,12 +277,12 @@ impl Turn {
         self.state.before_temporaries = None;
         self.state.notes.clear();
         self.state.seen = Some(seen);
-        self.prompts.begin_anew();
+        self.prompts.reset();
         self.look = Look::No;
     }
 
-    /// Returns the conversation as it was when the newest late result came for a stored call of an
-    /// earlier part. Every prompt from there on mentions that result.
+    /// Returns the conversation as it is now, if a late result has come for a stored call of an
+    /// earlier part: then the prompts of this part have that result. Else as it was seen.
     async fn late_result_behind(
         &self,
         memory: &impl AnyMemory,
@@ -341,7 +341,7 @@ impl Turn {
     fn doubt_what_was_handed_out(&mut self, written: &State) {
         let mut handed_out = written.open_in(CallState::is_handed_out);
         for (place, call) in &handed_out {
-            let waits = match self.state.state(*place) {
+            let waits = match self.state.call_state(*place) {
                 CallState::Answered => true,
                 CallState::Unapproved => {
                     self.state.is_repeatable(call) && !written.needs_approval.contains(&call.name)
@@ -349,7 +349,7 @@ impl Turn {
                 _ => false,
             };
             if !waits {
-                self.state.set(*place, CallState::MayHaveRun);
+                self.state.set_call(*place, CallState::MayHaveRun);
             }
         }
         let closed = self.state.messages.iter_mut().skip(written.messages.len());
@@ -369,7 +369,7 @@ impl Turn {
         let newest = self.state.messages.iter().rev().flat_map(Message::tool_calls).next();
         if stored.has_gaps || newest.is_some_and(|call| stored.has(call)) {
             for (place, _) in self.state.open_calls() {
-                self.state.set(place, CallState::MayHaveRun);
+                self.state.set_call(place, CallState::MayHaveRun);
             }
         }
         self.state.written = Written::Not;
@@ -460,7 +460,7 @@ impl Turn {
 }
 
 fn forgotten_error() -> Error {
-    let text = "the conversation was deleted, cleared, evicted or begun anew since the turn began";
+    let text = "the conversation was deleted, cleared, evicted or begun again since the turn began";
     Error::new(ErrorKind::Forgotten, "turn", text)
 }
 

@@ -53,8 +53,8 @@ impl Turn {
             // Nothing would distinguish a second append from the first: there are no ids and no
             // slot.
             if self.state.commits > 0 && !self.limits.recognises_ids() && !self.has_slot() {
-                let text = "the turn may be stored, and this memory recognises no ids: look \
-                            whether it is, before its messages are appended again";
+                let text = "the turn may be stored, and this memory recognises no ids: check \
+                            whether it is before its messages are appended again";
                 return Err(Error::new(ErrorKind::Unacknowledged, "turn", text));
             }
             let lacks_a_checkpoint = self.lacks_a_checkpoint();
@@ -188,7 +188,7 @@ impl Turn {
         let staged = self.prompts.staged(&self.state);
         let is_checkpointed = self.state.calls_are_checkpointed();
         let handed_out = self.state.open().into_iter().map(|(place, call)| {
-            let (state, is_repeatable) = (self.state.state(place), self.state.is_repeatable(call));
+            let (state, is_repeatable) = (self.state.call_state(place), self.state.is_repeatable(call));
             let may_have_run = matches!(state, CallState::Begun | CallState::MayHaveRun);
             let needs_approval = state == CallState::Unapproved;
             Call {

@@ -205,7 +205,8 @@ impl Turn {
         self.state.is_over()
     }
 
-    /// Returns true if it has not ended here but may end elsewhere: it has a slot, or is stored.
+    /// Returns true if it has not ended here but may end elsewhere: it has a slot, or may be stored
+    /// already.
     pub(crate) fn may_end_elsewhere(&self) -> bool {
         let is_done = matches!(self.state.doing, Doing::Done { .. });
         !is_done && (self.has_slot() || self.state.commits > 0)
@@ -325,7 +326,7 @@ impl Turn {
 
     fn unapproved(&mut self, operation: &'static str, call_id: &str) -> Result<(usize, ToolCall)> {
         let call = self.open_call(call_id).ok();
-        call.filter(|(place, _)| self.state.state(*place).is_unapproved()).ok_or_else(|| {
+        call.filter(|(place, _)| self.state.call_state(*place).is_unapproved()).ok_or_else(|| {
             Error::invalid(operation, format!("no call {call_id:?} waits for approval"))
         })
     }
@@ -334,7 +335,7 @@ impl Turn {
     pub(crate) fn begin(&mut self, call: &Call) -> Result<()> {
         let (place, _) = self.open_call(call.id())?;
         if !call.is_repeatable {
-            self.state.set(place, CallState::Begun);
+            self.state.set_call(place, CallState::Begun);
         }
         Ok(())
     }
@@ -455,7 +456,7 @@ impl Turn {
             let text = format!("no call that was handed out as {call_id:?} waits for its result");
             Error::invalid("result", text)
         })?;
-        if self.state.state(place).is_unapproved() {
+        if self.state.call_state(place).is_unapproved() {
             self.prompts.knows_others = false;
         }
         Ok((place, call))

@@ -51,7 +51,7 @@ impl Prompts {
         self.base.iter().flat_map(|base| base.records.iter()).map(|it| it.message())
     }
 
-    pub(super) fn begin_anew(&mut self) {
+    pub(super) fn reset(&mut self) {
         *self = Self { last: self.last.take(), ..Self::default() };
     }
 
@@ -103,7 +103,7 @@ impl Turn {
             }
             self.check_question()?;
             let ask = self.compose(prompt).await?;
-            // Otherwise it has read that it replaces what was undone.
+            // Otherwise the read has shown undone messages, and the note must mention their calls.
             if self.prompts.knows_others {
                 break ask;
             }
@@ -122,9 +122,9 @@ impl Turn {
     /// Adds a note about what other turns have begun or done. Turns that still run come last: only
     /// this note mentions them.
     ///
-    /// It is before the question, since small models answer what is behind that. If the model has
-    /// signed its thoughts, nothing may change before them: what is new is told where the turn has
-    /// come to.
+    /// The note goes before the question, since small models answer what comes last. But if the
+    /// model has signed its thoughts, nothing before these may change: then new lines go to the end
+    /// of what was said so far.
     async fn learn_of_others(&mut self, memory: &impl AnyMemory) -> Result<()> {
         let own = self.state.slot();
         let mut slots = if self.limits.has_slots() { memory.list().await? } else { Vec::new() };
@@ -202,7 +202,7 @@ impl Turn {
     {
         let (memory, composer) = (prompt.memory(), prompt.composer());
         let staged = self.state.messages.len();
-        // A turn that has seen the conversation before ignores later positions.
+        // The cache may name positions after the end that a turn has seen before.
         let is_first = self.state.seen.is_none();
         let mut base = if let Some(base) = self.prompts.base.clone() {
             base
@@ -235,7 +235,7 @@ impl Turn {
                 self.prompts.media.add(&read, &base);
                 lacking = self.prompts.media.fill(&mut sent, &base);
             }
-            let Some(lacks) = lacking.first() else { return Ok(self.asked(sent)) };
+            let Some(lacks) = lacking.first() else { return Ok(self.ask_with(sent)) };
             if std::mem::replace(&mut self.prompts.reads_media, true) {
                 return Err(unasked_reference(*lacks));
             }
@@ -288,7 +288,7 @@ impl Turn {
         }
     }
 
-    fn asked(&mut self, prompt: Prompt) -> Ask {
+    fn ask_with(&mut self, prompt: Prompt) -> Ask {
         let Self { state, prompts, tools, .. } = self;
         let mut prompt = prompt.with_recalled(prompts.recalled.clone());
         if let Some(outcome) = prompts.outcome.clone() {
@@ -361,11 +361,11 @@ impl Turn {
                 && self.prompts.media.fill(&mut with, &base).is_empty()
                 && sends_as_much(&with, ask.prompt())
             {
-                return self.asked(with);
+                return self.ask_with(with);
             }
             self.prompts.forget_recalled(&mut self.state);
         }
-        self.asked(Arc::unwrap_or_clone(ask.prompt))
+        self.ask_with(Arc::unwrap_or_clone(ask.prompt))
     }
 }
 

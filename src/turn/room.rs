@@ -24,7 +24,7 @@ pub(super) fn refers(message: &Message) -> Option<String> {
     message.has_references().then(text)
 }
 
-/// The same for messages of these sizes.
+/// Returns the same as [`excess`], for messages of these sizes.
 pub(super) fn excess_in(
     limits: &Limits,
     sizes: impl IntoIterator<Item = usize>,
@@ -39,9 +39,9 @@ pub(super) fn excess_in(
     if largest > most {
         return Some(format!("a message has {largest} bytes, and the memory takes {most}"));
     }
-    let beside = if room == 0 { String::new() } else { format!(", {room} of them for an answer") };
+    let kept_free = if room == 0 { String::new() } else { format!(", {room} of them for an answer") };
     (all.saturating_add(room) > batch)
-        .then(|| format!("the turn has {all} bytes, and the memory takes {batch}{beside}"))
+        .then(|| format!("the turn has {all} bytes, and the memory takes {batch}{kept_free}"))
 }
 
 /// Returns the bytes of a message in JSON.

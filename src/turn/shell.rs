@@ -23,7 +23,7 @@ macro_rules! over {
     ($over:ty, [$($async:tt)*], [$($now:tt)*], $next:ident, |$work:ident| $run:expr) => {
         impl MemoryPrompt<$over> {
             /// Returns the turns of this conversation that were begun and have not ended, in no
-            /// order of time. They may still run.
+            /// particular order. They may still run.
             ///
             /// # Errors
             ///
@@ -84,8 +84,8 @@ macro_rules! over {
             ///
             /// The texts of its ai messages, concatenated, are what a conversation has
             /// [streamed](crate::Conversation::stream) of it; if a request was repeated after a
-            /// failure, what was said from then on. How it ended is not stored: it is
-            /// [`Ended::Adopted`]. Messages that were evicted since are missing.
+            /// failure, what it has streamed since that repetition. How it ended is not stored:
+            /// `ended` is always [`Ended::Adopted`]. Messages that were evicted since are missing.
             ///
             /// ```
             /// use memory_prompt::conversation::Scripted;
@@ -114,8 +114,8 @@ macro_rules! over {
             /// Begins a turn that regenerates the answer to the newest question. Nothing is stored
             /// until it ends, and if it ends without an answer, the former one stays current. The
             /// new answer is stored next to the former one, and is current from then on. What
-            /// followed the question, tool groups included, is on the branch that is left. Of the
-            /// calls there, the model gets those of tools that are not
+            /// followed the question, tool groups included, stays on the old branch. Of the calls
+            /// there, the model gets those of tools that are not
             /// [repeatable](crate::Tool::repeatable), and how their results begin.
             ///
             /// [`Turn::next`] runs it, or [`Conversation::stream`](crate::Conversation::stream).
@@ -123,7 +123,7 @@ macro_rules! over {
             /// # Errors
             ///
             /// [`ErrorKind::Invalid`](crate::ErrorKind::Invalid) if nothing was asked, and as
-            /// `edit`.
+            /// [`edit`](Self::edit).
             pub $($async)* fn regenerate(&self) -> Result<Turn> {
                 let (place, question) = self.view()?.regenerating()$($now)*?;
                 let mut turn = Turn::from(question).in_place(place);
@@ -138,7 +138,7 @@ macro_rules! over {
             ///
             /// # Errors
             ///
-            /// As `edit`.
+            /// As [`edit`](Self::edit).
             pub $($async)* fn edit_turn(
                 &self,
                 position: u64,

@@ -48,6 +48,7 @@ pub(super) enum Doing {
 pub(super) enum CallState {
     /// It is to be handed out.
     New,
+    /// It waits for approval.
     Unapproved,
     /// It was approved, and not handed out since.
     Approved,
@@ -223,7 +224,7 @@ impl State {
 
     /// Takes the approval of a person.
     pub(super) fn approve(&mut self, place: usize) {
-        self.set(place, CallState::Approved);
+        self.set_call(place, CallState::Approved);
         self.outdate();
     }
 
@@ -239,9 +240,9 @@ impl State {
 
     /// Takes the result that the owner gives. A call that waits for a person can only fail.
     pub(super) fn result(&mut self, place: usize, result: ToolMessage) -> Result<()> {
-        let result = match self.state(place) {
+        let result = match self.call_state(place) {
             CallState::Unapproved if !result.is_error() => {
-                return Err(Error::invalid("turn", "nobody has approved of the call"));
+                return Err(Error::invalid("turn", "the call is not approved yet"));
             }
             CallState::Unapproved => not_run(result),
             // The first owner that ran it may know better.
@@ -312,7 +313,7 @@ impl State {
     /// so do those that would be run again and needed none before.
     pub(super) fn require_approval_of(&mut self, tools: BTreeSet<String>) {
         let before = std::mem::replace(&mut self.needs_approval, tools);
-        let begins = |place: usize, call: &ToolCall| match self.state(place) {
+        let begins = |place: usize, call: &ToolCall| match self.call_state(place) {
             CallState::New => true,
             CallState::MayHaveRun => self.is_repeatable(call) && !before.contains(&call.name),
             _ => false,
@@ -322,7 +323,7 @@ impl State {
         };
         let waiting: Vec<_> = self.open().into_iter().filter(waits).map(|(at, _)| at).collect();
         for place in waiting {
-            self.set(place, CallState::Unapproved);
+            self.set_call(place, CallState::Unapproved);
             self.outdate();
         }
     }
@@ -343,7 +344,7 @@ impl State {
     /// others are not run, for this reason.
     pub(super) fn close_all(&mut self, which: impl Fn(CallState) -> bool, why: &str) {
         for (place, call) in self.open_calls() {
-            let state = self.state(place);
+            let state = self.call_state(place);
             if state.is_handed_out() && which(state) {
                 self.close(place, outcome_unknown(&call, &self.call_tag(place), ""));
             } else if which(state) {
@@ -355,14 +356,14 @@ impl State {
     /// Stages a result; after the last one the model is to be asked.
     pub(super) fn close(&mut self, place: usize, result: ToolMessage) {
         self.messages.push(Message::Tool(result));
-        self.set(place, CallState::Answered);
+        self.set_call(place, CallState::Answered);
         self.outdate();
         if self.open().is_empty() {
             self.doing = Doing::Asking;
         }
     }
 
-    pub(super) fn set(&mut self, place: usize, state: CallState) {
+    pub(super) fn set_call(&mut self, place: usize, state: CallState) {
         if let Doing::Calling(calls) = &mut self.doing
             && let Some(call) = calls.get_mut(place)
         {
@@ -378,7 +379,7 @@ impl State {
         }
     }
 
-    pub(super) fn state(&self, place: usize) -> CallState {
+    pub(super) fn call_state(&self, place: usize) -> CallState {
         match &self.doing {
             Doing::Calling(calls) => calls.get(place).copied().unwrap_or(CallState::Answered),
             _ => CallState::Answered,
@@ -394,7 +395,7 @@ impl State {
     pub(super) fn open_in(&self, which: impl Fn(CallState) -> bool) -> Vec<(usize, &ToolCall)> {
         let newest = self.newest_calls().and_then(|at| self.messages.get(at));
         let calls = newest.into_iter().flat_map(Message::tool_calls).enumerate();
-        calls.filter(|(place, _)| which(self.state(*place))).collect()
+        calls.filter(|(place, _)| which(self.call_state(*place))).collect()
     }
 
     pub(super) fn open_calls(&self) -> Vec<(usize, ToolCall)> {

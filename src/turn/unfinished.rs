@@ -90,7 +90,7 @@ impl Unfinished {
         let calls = calls_among(&self.state.messages).into_iter().filter_map(|made| {
             let MadeCall { at, place, call, result } = made;
             let needs_approval =
-                Some(at) == newest && self.state.state(place) == CallState::Unapproved;
+                Some(at) == newest && self.state.call_state(place) == CallState::Unapproved;
             let result = result.map(|(_, it)| it);
             let is_begun = !self.state.is_repeatable(call) && !result.is_some_and(was_not_run);
             if !is_begun && !needs_approval {
@@ -265,7 +265,7 @@ pub(super) fn stored_by_others(
 /// The note to the model about other turns, which this turn does not see: the newest of these
 /// lines, and how many more there are. `None` if there are no lines.
 pub(super) fn note_of(lines: &[String]) -> Option<Message> {
-    let earlier = lines.len().saturating_sub(MOST_TOLD);
+    let earlier = lines.len().saturating_sub(MOST_LISTED);
     let not_shown = format!("- and {earlier} earlier calls, not shown here");
     let not_shown = Some(&*not_shown).filter(|_| earlier > 0);
     let shown = lines.iter().skip(earlier).map(String::as_str);
@@ -292,7 +292,7 @@ fn note(text: impl Into<Content>) -> Message {
 const NOTE: &str = "(Begun earlier in this conversation, by other turns. Don't do it again.)";
 
 /// The most calls that the note lists.
-const MOST_TOLD: usize = 10;
+const MOST_LISTED: usize = 10;
 
 impl fmt::Debug for UnfinishedCall {
     /// Names the call, not its arguments.

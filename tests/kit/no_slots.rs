@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 struct NoSlots(DefaultChatMemory);
 
 fn refused<T>(operation: &'static str, method: &str) -> Result<T> {
-    let text = format!("no slots: `{method}` is to be written for that");
+    let text = format!("no slots: implement `{method}` for that");
     Err(Error::new(ErrorKind::Unsupported, operation, text))
 }
 

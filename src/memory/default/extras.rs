@@ -34,7 +34,7 @@ impl Extras {
 
     /// Compares the conversation, which has these positions, with the expectations of an append.
     pub(super) fn check(&self, append: &Append, positions: &Range<u64>) -> Result<()> {
-        append.check_standing("", Some(self.incarnation), positions)?;
+        append.check_conversation("", Some(self.incarnation), positions)?;
         append.slots.iter().try_for_each(|change| {
             change.holds(self.slots.get(change.name.as_str()).map(Slot::version))
         })

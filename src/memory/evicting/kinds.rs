@@ -10,10 +10,10 @@ macro_rules! evicting {
             /// - It is called **before** the records are forgotten, with whole tool groups, in the
             ///   order of their positions, and never by two threads at once. No lock is held, so
             ///   others can append and read in the meantime.
-            /// - Each record is given **once**. Only if the callback fails or panics, nothing is
-            ///   forgotten, and the next append offers the same records again; the append itself is
-            ///   done, and [`trim`](Self::trim) returns the error. After a crash in between, or if
-            ///   several processes or handles evict from the same memory, a record may be given
+            /// - Each record is given **once**, unless the callback fails or panics: then nothing
+            ///   is forgotten, and the next append offers the same records again; the append itself
+            ///   is done, and [`trim`](Self::trim) returns the error. After a crash in between, or
+            ///   if several processes or handles evict from the same memory, a record may be given
             ///   again: at least once in all, if each of them has a callback.
             /// - If others **clear** a conversation, or **delete and begin it again**, the callback
             ///   gets the records of the new one, as far as this memory evicts them. The
@@ -23,7 +23,7 @@ macro_rules! evicting {
             ///   without incarnations it is noticed only if the end or the beginning moved back.
             /// - It may append to this memory on the thread that it is called on: what that pushes
             ///   out waits for the next append. A callback that appends through another thread each
-            ///   time never ends. If it evicts from this memory, that is an
+            ///   time never ends. If it evicts from this memory, that fails with an
             ///   [`ErrorKind::Storage`](crate::ErrorKind::Storage).
             /// - It is not called for what [`evict`](ChatMemory::evict) or
             ///   [`clear`](ChatMemory::clear) forgets.

@@ -21,7 +21,7 @@ pub struct ReadBack {
 }
 
 #[derive(Clone, Copy)]
-struct Asked {
+struct Piece {
     message: u64,
     from: usize,
 }
@@ -55,35 +55,35 @@ impl ReadBack {
     }
 
     /// Runs a call, also over records that are not stored yet.
-    pub(crate) fn run_beside(
+    pub(crate) fn run_with_staged(
         &self,
         memory: &(impl ChatMemory + ?Sized),
         (staged, on): (&Records, Option<On>),
         arguments: &str,
     ) -> Result<String> {
-        match self.asked(staged, arguments) {
-            Ok(asked) => Ok(self.found(asked, staged, &memory.read_with(&read(asked).on(on))?)),
+        match self.wanted(staged, arguments) {
+            Ok(piece) => Ok(self.found(piece, staged, &memory.read_with(&read(piece).on(on))?)),
             Err(text) => Ok(text),
         }
     }
 
     #[cfg(feature = "async")]
-    pub(crate) async fn run_beside_async(
+    pub(crate) async fn run_with_staged_async(
         &self,
         memory: &(impl AsyncChatMemory + ?Sized),
         (staged, on): (&Records, Option<On>),
         arguments: &str,
     ) -> Result<String> {
-        match self.asked(staged, arguments) {
-            Ok(asked) => {
-                Ok(self.found(asked, staged, &memory.read_with(&read(asked).on(on)).await?))
+        match self.wanted(staged, arguments) {
+            Ok(piece) => {
+                Ok(self.found(piece, staged, &memory.read_with(&read(piece).on(on)).await?))
             }
             Err(text) => Ok(text),
         }
     }
 
     /// Returns what to read from the memory; else (as `Err`) the answer that needs no read.
-    fn asked(&self, staged: &Records, arguments: &str) -> Result<Asked, String> {
+    fn wanted(&self, staged: &Records, arguments: &str) -> Result<Piece, String> {
         let arguments = read_arguments(arguments);
         let message = number(&arguments["message"])
             .ok_or("arguments: `message` is the number of a message.")?;
@@ -92,14 +92,14 @@ impl ReadBack {
             from => number(from).and_then(|from| usize::try_from(from).ok()),
         };
         let from = from.ok_or("arguments: `from` is the number of a character.")?;
-        let asked = Asked { message, from };
-        staged.find(message).map_or(Ok(asked), |record| Err(self.shown(asked, record.message())))
+        let piece = Piece { message, from };
+        staged.find(message).map_or(Ok(piece), |record| Err(self.shown(piece, record.message())))
     }
 
-    fn found(&self, asked: Asked, staged: &Records, snapshot: &Snapshot) -> String {
-        let message = asked.message;
+    fn found(&self, piece: Piece, staged: &Records, snapshot: &Snapshot) -> String {
+        let message = piece.message;
         if let Some(record) = snapshot.picked().find(message) {
-            return self.shown(asked, record.message());
+            return self.shown(piece, record.message());
         }
         let end = staged.last().map_or(snapshot.end, |record| record.position() + 1);
         let oldest_staged = staged.first().map_or(end, |record| record.position());
@@ -114,7 +114,7 @@ impl ReadBack {
         }
     }
 
-    fn shown(&self, Asked { message: position, from }: Asked, message: &Message) -> String {
+    fn shown(&self, Piece { message: position, from }: Piece, message: &Message) -> String {
         let (Some(who), text) = (who(message), body(message)) else {
             return format!("There is nothing to read in message {position}.");
         };
@@ -137,8 +137,8 @@ impl ReadBack {
     }
 }
 
-fn read(asked: Asked) -> Read {
-    Read::newest(0).positions([asked.message]).references()
+fn read(piece: Piece) -> Read {
+    Read::newest(0).positions([piece.message]).references()
 }
 
 /// Returns the speaker; `None` if models are not shown the message.

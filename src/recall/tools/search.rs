@@ -54,7 +54,7 @@ impl SearchHistory {
     }
 
     /// Runs a call, also over records that are not stored yet.
-    pub(crate) fn run_beside(
+    pub(crate) fn run_with_staged(
         &self,
         memory: &(impl ChatMemory + ?Sized),
         (staged, on): (&Records, Option<On>),
@@ -68,7 +68,7 @@ impl SearchHistory {
     }
 
     #[cfg(feature = "async")]
-    pub(crate) async fn run_beside_async(
+    pub(crate) async fn run_with_staged_async(
         &self,
         memory: &(impl AsyncChatMemory + ?Sized),
         (staged, on): (&Records, Option<On>),
@@ -88,9 +88,9 @@ impl SearchHistory {
         let all = Snapshot::new(first.position()..last.position() + 1, staged.clone());
         let all = all.with_picked(staged.clone(), Vec::new());
         // The arguments of the call that runs this search contain its words; it would find itself.
-        let asks = staged.iter().rev().find(|record| record.message().has_tool_calls());
-        let asks = asks.map(|record| record.position()).into_iter().collect();
-        let asked = Asked::new(id, query.to_owned(), &all, asks);
+        let own_call = staged.iter().rev().find(|record| record.message().has_tool_calls());
+        let own_call = own_call.map(|record| record.position()).into_iter().collect();
+        let asked = Asked::new(id, query.to_owned(), &all, own_call);
         let mut recall = self.recall.clone();
         recall.candidates = None;
         recall.forget_indexes();

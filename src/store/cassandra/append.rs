@@ -52,7 +52,7 @@ impl<'a> Batch<'a> {
         let head = seen.head.as_ref();
         let positions = head.map_or(0..0, |head| unsigned(head.start)..unsigned(head.end));
         let incarnation = head.map(|head| head.incarnation);
-        self.append.check_standing("cassandra: ", incarnation, &positions)?;
+        self.append.check_conversation("cassandra: ", incarnation, &positions)?;
         self.append.slots.iter().enumerate().try_for_each(|(i, change)| {
             let place = slot_place(&change.name);
             let mut before = self.append.slots[..i].iter();

@@ -322,7 +322,7 @@ impl State {
         if self.known.is_some() {
             return Ok(self.known);
         }
-        append.check_standing("postgres: ", self.incarnation, &self.positions)?;
+        append.check_conversation("postgres: ", self.incarnation, &self.positions)?;
         for change in &append.slots {
             let found = self.slots.iter().find(|slot| slot.0 == change.name.as_bytes());
             change.holds(found.map(|slot| slot.1))?;

@@ -43,7 +43,7 @@ impl RedisMemory {
     /// read starts again with larger pages.
     async fn find(&self, read: &Read) -> Result<Reply> {
         let (n, mut at_once) = (read.n, 10_000);
-        'anew: loop {
+        'again: loop {
             let mut found = self.page(read.before, n.min(at_once), Some(read)).await?;
             let mut full = found.rows.len() == at_once;
             while full && found.rows.len() < n {
@@ -52,7 +52,7 @@ impl RedisMemory {
                 let older = self.page(oldest, page, None).await?;
                 if (older.incarnation, older.start) != (found.incarnation, found.start) {
                     at_once *= 10;
-                    continue 'anew;
+                    continue 'again;
                 }
                 full = older.rows.len() == at_once;
                 found.rows.extend(older.rows);

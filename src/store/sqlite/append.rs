@@ -118,7 +118,7 @@ impl PreparedAppend {
         }
         let positions = found.as_ref().map_or(0..0, Found::positions);
         let incarnation = found.as_ref().map(Found::incarnation);
-        self.rest.check_standing("sqlite: ", incarnation, &positions)?;
+        self.rest.check_conversation("sqlite: ", incarnation, &positions)?;
         for change in slots {
             let key = found.as_ref().map(|found| found.key);
             let version = key.map(|key| extras::version(connection, key, &change.name));

@@ -146,7 +146,7 @@ fn markdown_is_for_people_and_nothing_in_it_poses_as_anything_else() {
     assert!(said[3].starts_with("### 2, user, 20"), "{said:?}");
     let tail: Vec<_> = said[6..].iter().map(|it| it.split('`').next().unwrap()).collect();
     assert_eq!(tail, ["## The turn ", "### user", "### assistant"]);
-    for there in ["The system message:", "The summary of what stands before message ", "`pay`"] {
+    for there in ["The system message:", "The summary of the messages before ", "`pay`"] {
         assert!(outside_of.contains(there), "{there}: {outside_of}");
     }
     assert!(outside_of.contains(" waits for approval."));
@@ -159,7 +159,7 @@ fn markdown_is_for_people_and_nothing_in_it_poses_as_anything_else() {
     let outside_of = outside(&all);
     let said: Vec<_> = outside_of.lines().filter(|it| it.starts_with("## ")).collect();
     assert_eq!(said[..2], ["## Branch 1 of 2", "## Branch 2 of 2, the current one"]);
-    assert!(outside_of.contains("It goes on behind message 0 of branch 1."));
+    assert!(outside_of.contains("It continues after message 0 of branch 1."));
     assert!(outside_of.contains("With 1 image."));
     for once in ["Where is Oslo?", "In Sweden.", "In Norway.", "A picture.", "Pay Ada."] {
         assert_eq!(all.matches(once).count(), 1, "{once}");
@@ -387,7 +387,7 @@ fn a_branch_brings_its_pins_and_its_summary() {
     assert!(page.contains("### 0, user, ") && page.contains(", pinned"), "{page}");
     assert!(page.contains("They asked."), "{page}");
     let all = exported(&prompt, ExportAs::Markdown, true);
-    assert!(all.contains("Of what stands there it pins 0."), "{all}");
+    assert!(all.contains("Of the messages there it pins 0."), "{all}");
     assert!(all.contains("They asked."), "{all}");
 }
 

@@ -13,7 +13,7 @@ macro_rules! runs_calls {
                 memory: &(impl ChatMemory + ?Sized),
                 call: &Call,
             ) -> Result<String, ToolError> {
-                Ok(self.run_beside(memory, (&call.staged, call.on), call.arguments())?)
+                Ok(self.run_with_staged(memory, (&call.staged, call.on), call.arguments())?)
             }
 
             /// Does the same over an async memory.
@@ -27,7 +27,7 @@ macro_rules! runs_calls {
                 memory: &(impl crate::memory::AsyncChatMemory + ?Sized),
                 call: &Call,
             ) -> Result<String, ToolError> {
-                Ok(self.run_beside_async(memory, (&call.staged, call.on), call.arguments()).await?)
+                Ok(self.run_with_staged_async(memory, (&call.staged, call.on), call.arguments()).await?)
             }
         }
     };
