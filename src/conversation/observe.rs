@@ -11,7 +11,10 @@ use super::tools::Outcome;
 
 /// What the spans of a conversation contain.
 #[derive(Default)]
-#[cfg_attr(not(feature = "tracing"), expect(dead_code, reason = "without the feature nothing is traced"))]
+#[cfg_attr(
+    not(feature = "tracing"),
+    expect(dead_code, reason = "without the feature nothing is traced")
+)]
 pub(super) struct Watch {
     pub(super) model: Option<String>,
     pub(super) is_with_text: bool,

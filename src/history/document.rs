@@ -277,7 +277,8 @@ impl Document {
         end: u64,
     ) -> Vec<(Option<Incarnation>, u64)> {
         let own = self.spans(line, end);
-        let others = self.spoken(end).filter(|(i, _, spans)| *i != line && spans.common(&own) >= at);
+        let others =
+            self.spoken(end).filter(|(i, _, spans)| *i != line && spans.common(&own) >= at);
         let others = others.map(|(i, _, spans)| (self.id(i), spans.len()));
         let all = others.chain([(self.id(line), own.len())]);
         let all = all.map(|(id, len)| (id, len.saturating_sub(at)));

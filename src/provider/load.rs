@@ -30,12 +30,11 @@ impl Load {
         let media = part.as_media()?;
         let is_picture = is_picture(part, row);
         let picture = media.picture().filter(|_| is_picture);
-        let is_fetched = |url: &str| url.get(..4).is_some_and(|it| it.eq_ignore_ascii_case("http"));
-        let fetched = matches!(&media.source, Source::Url(url) if is_picture && is_fetched(url));
+        let fetched = matches!(&media.source, Source::Url(url) if url.starts_with("http"));
         let load = Self {
             pictures: is_picture.into(),
             documents: (!is_picture && matches!(part, Part::File(_))).into(),
-            fetched: fetched.into(),
+            fetched: (is_picture && fetched).into(),
             bytes: media.data_len().unwrap_or(0),
             side: picture.map_or(0, |it| it.width.max(it.height)),
         };

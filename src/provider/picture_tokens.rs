@@ -10,7 +10,7 @@ impl Row {
     ///
     /// Anthropic and Google have one rule per family, and without a
     /// [model](crate::Provider::model) the more expensive one is used. OpenAI's rules differ by
-    /// model, and only those of these models are known: GPT-4o, 4.1, 4.5 and 5, o1, o3, o4-mini,
+    /// model, and only those of these models are known: GPT-4o, 4.1 and 5, o1, o3, o4-mini,
     /// and their smaller ones. The name decides, whichever provider serves the model.
     ///
     /// A token budget counts by this rule, unless its counter has [a count of its
@@ -79,16 +79,14 @@ fn gemini(version: Option<(u32, u32)>, sides: (u64, u64), detail: Option<&Detail
 }
 
 /// Tiles of 512 pixels: the tokens of any picture, and those of each tile.
-const TILES: [(&str, u64, u64); 9] = [
+const TILES: [(&str, u64, u64); 7] = [
     ("gpt-4o-mini", 2_833, 5_667),
     ("gpt-4o", 85, 170),
     ("gpt-4.1", 85, 170),
-    ("gpt-4.5-preview", 85, 170),
     ("gpt-5", 70, 140),
     ("gpt-5-chat", 70, 140),
     ("o1", 75, 150),
     ("o3", 75, 150),
-    ("computer-use-preview", 65, 129),
 ];
 
 /// Patches of 32 pixels, at most 1,536, and the cost of each in hundredths of a token.

@@ -16,7 +16,11 @@ use super::question::Question;
 ///
 /// The messages at `passed_over` are the question and its copies, in order: they do not raise the
 /// scores of their neighbours.
-pub(super) fn score(index: &Index, question: &mut Question, passed_over: &[usize]) -> (Vec<f32>, f32) {
+pub(super) fn score(
+    index: &Index,
+    question: &mut Question,
+    passed_over: &[usize],
+) -> (Vec<f32>, f32) {
     let (all, kinship) = (index.len(), kinship(index));
     // In a long question, words that many messages have cost most and say least.
     if all * question.words.len() > MOST_PLACES {

@@ -232,8 +232,9 @@ pub(crate) fn look(
         !message.is_private() && !message.is_system() && !is_pinned
     };
     // In u128 no sum overflows, whatever a counter says.
-    let weigh =
-        |it: Record<'_>| Ok(if is_summarised(&it) { policy.weigh(it.message())? } else { 0 } as u128);
+    let weigh = |it: Record<'_>| {
+        Ok(if is_summarised(&it) { policy.weigh(it.message())? } else { 0 } as u128)
+    };
     let weights = records.iter().map(weigh).collect::<Result<Vec<_>>>()?;
     let place = match boundary(policy, (&records, &weights), is_all, asked_later) {
         Boundary::At(place) => place,
@@ -251,7 +252,8 @@ pub(crate) fn look(
         covers,
         previous,
         records: Records::from_rows(
-            summarised.map(|record| (record.position(), record.appended_at(), record.message().clone())),
+            summarised
+                .map(|record| (record.position(), record.appended_at(), record.message().clone())),
         ),
         unreadable: unreadable.filter(|position| replaced.contains(position)).collect(),
         most: policy.most,

@@ -188,7 +188,8 @@ impl Turn {
         let staged = self.prompts.staged(&self.state);
         let is_checkpointed = self.state.calls_are_checkpointed();
         let handed_out = self.state.open().into_iter().map(|(place, call)| {
-            let (state, is_repeatable) = (self.state.call_state(place), self.state.is_repeatable(call));
+            let (state, is_repeatable) =
+                (self.state.call_state(place), self.state.is_repeatable(call));
             let may_have_run = matches!(state, CallState::Begun | CallState::MayHaveRun);
             let needs_approval = state == CallState::Unapproved;
             Call {

@@ -39,7 +39,8 @@ pub(super) fn excess_in(
     if largest > most {
         return Some(format!("a message has {largest} bytes, and the memory takes {most}"));
     }
-    let kept_free = if room == 0 { String::new() } else { format!(", {room} of them for an answer") };
+    let kept_free =
+        if room == 0 { String::new() } else { format!(", {room} of them for an answer") };
     (all.saturating_add(room) > batch)
         .then(|| format!("the turn has {all} bytes, and the memory takes {batch}{kept_free}"))
 }

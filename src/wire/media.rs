@@ -4,14 +4,9 @@ use crate::message::{Detail, Media, Part};
 use crate::provider::{Format, Row};
 
 /// Returns Google's word for the detail of a picture; `None` if it has none.
-pub(super) fn resolution(detail: &Detail) -> Option<&'static str> {
-    match detail.as_str() {
-        "low" => Some("MEDIA_RESOLUTION_LOW"),
-        "medium" => Some("MEDIA_RESOLUTION_MEDIUM"),
-        "high" => Some("MEDIA_RESOLUTION_HIGH"),
-        "ultra_high" => Some("MEDIA_RESOLUTION_ULTRA_HIGH"),
-        _ => None,
-    }
+pub(super) fn resolution(detail: &Detail) -> Option<String> {
+    let known = ["low", "medium", "high", "ultra_high"].contains(&detail.as_str());
+    known.then(|| format!("MEDIA_RESOLUTION_{}", detail.as_str().to_uppercase()))
 }
 
 /// Returns OpenAI's word for the same; `None` if it has none.

@@ -83,15 +83,15 @@ impl<'a, F: MessageFormat> View<'a, F> {
     /// # Ok::<(), serde_json::Error>(())
     /// ```
     pub fn of(messages: impl IntoIterator<Item = &'a Message>) -> Self {
-        Self::new(Sequence::of(messages), Terms::of(F::NAMESAKE))
+        Self::new(Sequence::of(messages), &Terms::of(F::NAMESAKE))
     }
 
     pub(super) fn of_prompt(prompt: &'a Prompt) -> Self {
-        Self::new(Sequence::of_prompt(prompt), Terms::for_prompt(prompt, F::NAMESAKE))
+        Self::new(Sequence::of_prompt(prompt), &Terms::for_prompt(prompt, F::NAMESAKE))
     }
 
-    fn new(messages: Sequence<'a>, terms: Terms) -> Self {
-        Self { messages, terms, cache: None, has_marks: false, options: F::default() }
+    fn new(messages: Sequence<'a>, terms: &Terms) -> Self {
+        Self { messages, terms: *terms, cache: None, has_marks: false, options: F::default() }
     }
 
     /// Returns the view if it can express all of its messages.

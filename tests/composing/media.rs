@@ -405,7 +405,7 @@ fn pins_and_temporaries_stay() {
     assert_eq!(shown(&prompt.build().unwrap()), [0, 90, 91]);
     prompt.add_temporary(Message::user([picture(90), picture(91), picture(92)]));
     let error = prompt.build().unwrap_err().to_string();
-    let why = "temporary 0 (user) has more pictures and documents, with what else always stays";
+    let why = "temporary 0 (user) has more media, with what else stays";
     assert!(error.contains(why), "{error}");
 }
 

@@ -435,8 +435,6 @@ fn searches_at_once_leave_no_hole_in_the_index() {
 
     let recall = Recall::words();
     let (old, same, inner) = (before.clone(), recall.clone(), memory.clone());
-    let left = Arc::new(AtomicUsize::new(0));
-    let noted = Arc::clone(&left);
     // The second page of the one waits; the other, of the older snapshot, begins, and fails.
     let first = behind(&memory, move |n| {
         if n == 2 {
@@ -446,7 +444,6 @@ fn searches_at_once_leave_no_hole_in_the_index() {
                 _ => Err(Error::new(ErrorKind::Storage, "read", "the line broke")),
             });
             let _ = MemoryPrompt::new(second).max_messages(2).recall(same.clone()).preview();
-            noted.store(same.index_bytes(), Ordering::SeqCst);
         }
         Ok(None)
     });
@@ -455,14 +452,37 @@ fn searches_at_once_leave_no_hole_in_the_index() {
         assert!(recalled(&prompt.preview().unwrap()).contains(&400));
     };
     finds(Arc::new(first));
-    let bytes = recall.index_bytes();
-    assert_eq!(bytes, left.load(Ordering::SeqCst), "an index of its own counts for nobody");
     finds(memory.clone());
 
     // Who comes with an older snapshot finds, and leaves the index to the others as it is.
     let bytes = recall.index_bytes();
     finds(Arc::new(behind(&memory, move |n| Ok((n == 0).then(|| before.clone())))));
     assert_eq!(recall.index_bytes(), bytes);
+}
+
+/// A conversation was forgotten and searched again while a search went on: that one's index is no
+/// longer kept, but its size was noted for the new one, and others were dropped for it.
+#[test]
+fn an_index_that_is_no_longer_kept_counts_nothing() {
+    let memory = Arc::new(DefaultChatMemory::with_id("forgotten"));
+    memory.add_all(chatter(1_300)).unwrap();
+    memory.add(Message::user("Who has kittens?")).unwrap();
+    let recall = Recall::words();
+    let (same, inner, kept) = (recall.clone(), memory.clone(), Arc::new(AtomicUsize::new(0)));
+    let noted = Arc::clone(&kept);
+    let first = behind(&memory, move |n| {
+        if n == 2 {
+            same.forget(&MemoryId::from("forgotten"));
+            let broken = || Error::new(ErrorKind::Storage, "read", "the line broke");
+            let second = behind(&inner, move |n| if n < 2 { Ok(None) } else { Err(broken()) });
+            let _ = MemoryPrompt::new(second).max_messages(2).recall(same.clone()).preview();
+            noted.store(same.index_bytes(), Ordering::SeqCst);
+        }
+        Ok(None)
+    });
+    MemoryPrompt::new(first).max_messages(2).recall(recall.clone()).preview().unwrap();
+    assert!(recall.index_bytes() > 0);
+    assert_eq!(recall.index_bytes(), kept.load(Ordering::SeqCst));
 }
 
 /// An old "Yes, please." and what was done behind it stood in the prompt of each further one, and

@@ -63,10 +63,10 @@ fn count(body: &Value, held: &mut Held) {
                 Some("document") => held.documents += 1,
                 _ => {}
             }
-            let at = map.get("fileData").and_then(|data| data["fileUri"].as_str());
-            held.fetched += u32::from(at.is_some_and(|at| at.ends_with(".png")));
             for data in ["inlineData", "fileData"].iter().filter_map(|key| map.get(*key)) {
                 let media_type = data["mimeType"].as_str().unwrap_or_default();
+                let is_fetched = data["fileUri"].as_str().is_some_and(|at| at.starts_with("http"));
+                held.fetched += u32::from(is_fetched && media_type.starts_with("image/"));
                 held.pictures += u32::from(media_type.starts_with("image/"));
                 held.documents += u32::from(media_type == "application/pdf");
                 held.bytes += data["data"].as_str().map_or(0, str::len);

@@ -19,69 +19,41 @@ use crate::provider::{Load, MediaLimits};
 /// parts.
 pub(super) type Gone = BTreeSet<(usize, usize)>;
 
-/// The media that may give way, oldest first.
-struct Window {
-    all: Vec<Sent>,
-    limits: MediaLimits,
-    /// The place in the draft after the newest answer.
-    answered: usize,
-}
-
 /// One picture, document, recording or film of a record that is to be sent.
 struct Sent {
-    position: u64,
+    /// Its position, and below it its place among the parts.
+    key: u128,
     /// The place of its message in the draft, and its own among the parts.
-    place: usize,
-    part: usize,
-    /// Its load; in a window, including that of all after it.
+    at: (usize, usize),
+    /// Its load, including that of all after it.
     load: Load,
 }
 
-impl Sent {
-    fn key(&self) -> u128 {
-        u128::from(self.position) << 64 | self.part as u128
-    }
+/// Returns the number of the first from which on all fit into this share of what is taken, in
+/// addition to what always stays.
+fn first_fitting(all: &[Sent], limits: &MediaLimits, beside: Load, share: u32) -> usize {
+    all.partition_point(|it| !it.load.with(beside).fits(limits, share))
 }
 
-impl Window {
-    fn of(mut all: Vec<Sent>, limits: MediaLimits, answered: usize) -> Self {
-        // Results may have been moved to their calls.
-        all.sort_by_key(Sent::key);
-        let mut sum = Load::default();
-        for it in all.iter_mut().rev() {
-            sum = sum.with(it.load);
-            it.load = sum;
-        }
-        Self { all, limits, answered }
-    }
-
-    /// Returns the number of the first from which on all fit into this share of what is taken, in
-    /// addition to what always stays.
-    fn first_fitting(&self, beside: Load, share: u32) -> usize {
-        self.all.partition_point(|it| !it.load.with(beside).fits(&self.limits, share))
-    }
-
-    /// Returns how many give way to what always stays, and the position before which they are. If
-    /// the newest message alone has more than are taken, its last media stay.
-    fn opens(&self, beside: Load) -> (usize, Option<u64>) {
-        let first = self.first_fitting(beside, 1);
-        let (Some(too_old), Some(newest)) = (self.all[..first].last(), self.all.last()) else {
-            return (0, None);
-        };
-        let new = self.all[first..].iter().find(|it| it.place >= self.answered);
-        let half = self.all.get(self.first_fitting(beside, 2));
-        let at_most = new.into_iter().chain(half).map(Sent::key).min();
-        let from = roundest(too_old.key(), at_most.unwrap_or(newest.key()));
-        let n = self.all.partition_point(|it| it.key() < from).max(first);
-        (n, u64::try_from(from >> 64).ok())
-    }
-}
-
-/// Returns the number above `low` and up to `high` that is a multiple of the largest power of two;
-/// `low` if there is none.
-fn roundest(low: u128, high: u128) -> u128 {
-    let bit = (low ^ high).checked_ilog2().unwrap_or_default();
-    high >> bit << bit
+/// Returns how many give way to what always stays, and the position before which they are. Those
+/// from the place `answered` on, which no answer has seen, give way last; if they alone are more
+/// than are taken, the last ones stay.
+fn opens(
+    all: &[Sent],
+    limits: &MediaLimits,
+    beside: Load,
+    answered: usize,
+) -> (usize, Option<u64>) {
+    let first = first_fitting(all, limits, beside, 1);
+    let Some(too_old) = all[..first].last() else { return (0, None) };
+    let new = all[first..].iter().find(|it| it.at.0 >= answered);
+    let half = all.get(first_fitting(all, limits, beside, 2));
+    let at_most = new.into_iter().chain(half).map(|it| it.key).min().unwrap_or(too_old.key);
+    // Of the keys above that of `too_old`, and up to this one.
+    let bit = (too_old.key ^ at_most).checked_ilog2().unwrap_or_default();
+    let from = at_most >> bit << bit;
+    let n = all.partition_point(|it| it.key < from).max(first);
+    (n, u64::try_from(from >> 64).ok())
 }
 
 impl<'a> Shaping<'a> {
@@ -89,9 +61,6 @@ impl<'a> Shaping<'a> {
     /// temporaries, and what the newest question shows, if half of what is taken has room for it.
     pub(super) fn media_giving_way(&mut self, pieces: &Pieces, pins: &[u64]) -> Result<Gone> {
         let (limits, mut gone) = (self.rules.media, Gone::new());
-        if limits == MediaLimits::NONE {
-            return Ok(gone);
-        }
         // The place after the newest answer, and that of the newest question.
         let (mut answered, mut question) = (0, None);
         for (place, item) in pieces.items(self.records).enumerate() {
@@ -111,7 +80,10 @@ impl<'a> Shaping<'a> {
             for (part, media) in item.message().content_parts() {
                 let Some(load) = Load::of(media, item.message(), &self.rules) else { continue };
                 match (load.excess(&limits), position) {
-                    (None, Some(position)) => all.push(Sent { position, place, part, load }),
+                    (None, Some(position)) => {
+                        let key = u128::from(position) << 64 | part as u128;
+                        all.push(Sent { key, at: (place, part), load });
+                    }
                     // To refuse it for good would end the conversation, or the running turn; but
                     // whoever asks can ask something else.
                     (Some(_), Some(_)) if question != Some(place) || place < answered => {
@@ -121,7 +93,7 @@ impl<'a> Shaping<'a> {
                     (None, None) => {
                         fixed = fixed.with(load);
                         if !fixed.fits(&limits, 1) {
-                            return refused(TOO_MANY);
+                            return refused("more media, with what else stays, than are taken");
                         }
                         if item.origin() != Origin::Temporary {
                             pinned = pinned.with(load);
@@ -130,20 +102,24 @@ impl<'a> Shaping<'a> {
                 }
             }
         }
-        let is_asked = |it: &Sent| question == Some(it.place);
-        let asked = all.iter().filter(|it| is_asked(it)).map(|it| it.load);
+        let asked = all.iter().filter(|it| question == Some(it.at.0)).map(|it| it.load);
         let asked = asked.fold(Load::default(), Load::with);
         if asked.with(pinned).fits(&limits, 2) && asked.with(fixed).fits(&limits, 1) {
-            all.retain(|it| !is_asked(it));
+            all.retain(|it| question != Some(it.at.0));
             (pinned, fixed) = (asked.with(pinned), asked.with(fixed));
         }
-        let window = Window::of(all, limits, answered);
+        // Results may have been moved to their calls.
+        all.sort_by_key(|it| it.key);
+        all.iter_mut().rev().fold(Load::default(), |sum, it| {
+            it.load = it.load.with(sum);
+            it.load
+        });
         // Temporaries move nothing, unless there is no room for them.
-        let (mut n, mut from) = window.opens(pinned);
-        if window.first_fitting(fixed, 1) > n {
-            (n, from) = window.opens(fixed);
+        let (mut n, mut from) = opens(&all, &limits, pinned, answered);
+        if first_fitting(&all, &limits, fixed, 1) > n {
+            (n, from) = opens(&all, &limits, fixed, answered);
         }
-        gone.extend(window.all.iter().take(n).map(|it| (it.place, it.part)));
+        gone.extend(all.iter().take(n).map(|it| it.at));
         self.draft.report.media_from = from;
         Ok(gone)
     }
@@ -185,5 +161,3 @@ impl<'a> Shaping<'a> {
         Some(super::changed(&item, copy))
     }
 }
-
-const TOO_MANY: &str = "more pictures and documents, with what else always stays, than are taken";
