@@ -24,7 +24,9 @@ use crate::message::{Message, SystemMessage};
 pub(crate) use cursor::Cursor;
 pub(crate) use day::{civil, heading};
 pub(crate) use extra::{Extra, Replaced};
-pub(crate) use quoted::{escape, speaker, write_marked, write_name, write_quoted, write_speaker};
+pub(crate) use quoted::{
+    escape, speaker, write_marked, write_media, write_name, write_quoted, write_speaker,
+};
 pub(crate) use run::{Cell, Cells, MAX_BYTES, Run};
 pub(crate) use shown::{moment, rfc3339};
 pub use slot::Slot;

@@ -157,7 +157,8 @@ pub trait TokenCounter: Send + Sync {
     }
 
     /// Returns the number of tokens of a part that is not text: [`media_tokens`], unless
-    /// overridden.
+    /// overridden. Once stored, media that the memory keeps beside its records come as
+    /// [`Source::Reference`](crate::message::Source::Reference), with their size and no bytes.
     ///
     /// ```
     /// use memory_prompt::message::{Media, Part};

@@ -53,7 +53,9 @@ pub struct Truncate {
 /// The same message in the same place must always get the same verdict. A processor does not see
 /// how far a message is from the end, so that a message that was cut yesterday is cut the same way
 /// tomorrow; it must not read a clock either. A replacement keeps the role and the ids of tool
-/// calls; otherwise the build fails. [`Message::map_texts`] keeps everything except the texts.
+/// calls; otherwise the build fails. [`Message::map_texts`] keeps everything except the texts. Once
+/// stored, media that the memory keeps beside its records come as
+/// [`Source::Reference`](crate::message::Source::Reference), without their bytes.
 ///
 /// ```
 /// use memory_prompt::truncate::{TruncateContext, TruncateProcessor, Verdict};

@@ -262,9 +262,10 @@ macro_rules! over {
             ///
             /// # Errors
             ///
-            /// [`Invalid`](crate::ErrorKind::Invalid) if the question is blank; as
-            /// [`edit`](Self::edit) and [`regenerate`](Self::regenerate) before they ask the model;
-            /// as [`undo`](Self::undo), and as [`switch`](Self::switch).
+            /// [`Invalid`](crate::ErrorKind::Invalid) if the question is blank; that of the message
+            /// that is edited, if it can't be read; as [`edit`](Self::edit) and
+            /// [`regenerate`](Self::regenerate) before they ask the model; as [`undo`](Self::undo),
+            /// and as [`switch`](Self::switch).
             pub $($async)* fn act(&self, action: Action) -> Result<Option<Turn>> {
                 if matches!(&action, Action::Say(it) | Action::Edit(_, it) if it.trim().is_empty()) {
                     return Err(Error::invalid("act", "there is no question"));

@@ -19,7 +19,7 @@ use crate::memory::{
 use crate::memory::{AsyncChatMemory, BoxFuture, append_and_read_by_the_larger_forms, share_async};
 use crate::message::{Message, Part};
 use crate::pins::around;
-use crate::record::{Incarnation, Replaced, Slot, SlotVersion, Snapshot};
+use crate::record::{Incarnation, Replaced, Slot, SlotVersion, Snapshot, Unreadable};
 use crate::summary;
 
 /// The current branch of a conversation, as a memory of its own.
@@ -325,6 +325,10 @@ macro_rules! over {
             /// pictures and files.
             pub(crate) $($async)* fn reworded(&self, position: u64, text: String) -> Result<Message> {
                 let (seen, _) = self.seen(&Read::newest(0).positions([position]))$($now)*?;
+                if let Some(Unreadable { error, .. }) = seen.picked_unreadable().first() {
+                    let text = format!("the message at position {position} can't be read");
+                    return Err(Error::new(error.kind(), "edit", text).with_source(Arc::clone(error)));
+                }
                 let asked = seen.picked().find(position).filter(|it| it.message().is_user());
                 let parts = asked.iter().flat_map(|it| it.message().content_parts());
                 let media = parts.filter(|(_, part)| part.as_media().is_some());

@@ -439,8 +439,9 @@ const TRIES: usize = 100;
 const PAGE: usize = 32;
 
 /// The least number of records that the callback gets at a time, if there are as many. It keeps a
-/// long history that comes under a window for the first time from being loaded at once.
-const HANDED_OVER: u64 = 256;
+/// long history that comes under a window for the first time from being loaded at once: few, since
+/// each may hold pictures.
+const HANDED_OVER: u64 = 16;
 
 impl fmt::Debug for Limit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

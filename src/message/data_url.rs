@@ -41,17 +41,24 @@ pub(crate) fn inline(media: &Media) -> Option<DataUrl<'_>> {
 }
 
 /// Returns the media type from the header of a picture, since a provider refuses a wrong type; else
-/// the one that a `data:` URL says, without its parameters, the given type, or the one that the
-/// data show.
+/// the one that a `data:` URL says, the given one, both without their parameters, or the one that
+/// the data show.
 pub(crate) fn known_type(media: &Media) -> Option<&str> {
     let header = media.picture().map(|picture| picture.media_type.as_str());
     let in_url = || {
         let Source::Url(url) = &media.source else { return None };
-        let told = DataUrl::parse(url)?.media_type.split(';').next()?;
-        Some(told).filter(|told| !told.is_empty())
+        bare_type(DataUrl::parse(url)?.media_type)
     };
+    let given = || bare_type(media.media_type.as_deref()?);
     let shown = || sniff(media.data()?);
-    header.or_else(in_url).or(media.media_type.as_deref()).or_else(shown)
+    header.or_else(in_url).or_else(given).or_else(shown)
+}
+
+/// Returns a media type without its parameters, except for raw sound, which can't be read without
+/// its rate (`audio/L16;rate=24000`); `None` if it is empty.
+pub(crate) fn bare_type(told: &str) -> Option<&str> {
+    let bare = if told.contains("rate=") { told } else { told.split(';').next()?.trim() };
+    Some(bare).filter(|it| !it.is_empty())
 }
 
 /// Returns the media type that the first bytes of base64 data show.

@@ -231,14 +231,10 @@ pub(crate) fn is_within_result(media: &Media, row: &Row) -> bool {
 
 /// Returns the media type for Google; `None` if it is not known.
 pub(crate) fn google_type(media: &Media) -> Option<&str> {
-    let told = media.media_type.as_deref();
-    match &media.source {
-        _ if inline(media).is_some() => match known_type(media) {
-            Some("image/jpg") => Some("image/jpeg"),
-            known => known,
-        },
-        Source::Url(url) if !is_googles(url) => told.or_else(|| type_at(url)),
-        _ => told,
+    match (known_type(media), &media.source) {
+        (Some("image/jpg"), _) => Some("image/jpeg"),
+        (None, Source::Url(url)) if !is_googles(url) => type_at(url),
+        (known, _) => known,
     }
 }
 

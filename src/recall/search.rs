@@ -271,8 +271,7 @@ impl<'a> Search<'a> {
         let with_calls = group.len() > 1;
         let line = |record: &Record<'_>| {
             let position = record.position();
-            let message = record.message();
-            let text = message.texts().collect::<Vec<_>>().join("\n");
+            let text = record.message().texts().collect::<Vec<_>>().join("\n");
             let size = quotes.size_of(&text)?;
             let endings = &self.recall.endings;
             let (text, whole) = line(record, &text, &self.question, endings, size, with_calls);

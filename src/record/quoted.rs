@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::message::Message;
+use crate::message::{Message, in_words};
 use crate::text::{deceives, first};
 
 /// Returns the name of the speaker (for a result, that of its tool); `None` if there is no name.
@@ -37,6 +37,14 @@ pub(crate) fn write_name(name: &str, to: &mut String) {
 fn is_plain(name: &str) -> bool {
     let is_plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
     !name.is_empty() && name.chars().all(is_plain) && name.chars().any(char::is_alphabetic)
+}
+
+/// Writes how many pictures and the like the message has, if any, in brackets.
+pub(crate) fn write_media(message: &Message, to: &mut String) {
+    let media = in_words(0, message.content_parts().map(|(_, part)| part));
+    if !media.is_empty() {
+        let _ = write!(to, " [{media}]");
+    }
 }
 
 /// Writes a text in quotes, on one line.

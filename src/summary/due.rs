@@ -7,10 +7,11 @@ use std::ops::Range;
 
 use super::{CompactionPolicy, Summaries, Summary};
 use crate::error::{Error, Result};
-use crate::message::{ToolMessage, in_words};
+use crate::message::ToolMessage;
 use crate::pins::Pins;
 use crate::record::{
-    Record, Records, Slot, SlotVersion, Snapshot, heading, write_name, write_quoted, write_speaker,
+    Record, Records, Slot, SlotVersion, Snapshot, heading, write_media, write_name, write_quoted,
+    write_speaker,
 };
 use crate::text::{first, last};
 use crate::window::{Matches, last_question};
@@ -97,10 +98,7 @@ impl Compaction {
                 text.push(' ');
                 write_quoted(&shortened(&said), &mut text);
             }
-            let media = in_words(0, message.content_parts().map(|(_, part)| part));
-            if !media.is_empty() {
-                let _ = write!(text, " [{media}]");
-            }
+            write_media(message, &mut text);
             for call in message.tool_calls() {
                 text.push_str(" calls ");
                 write_name(&call.name, &mut text);

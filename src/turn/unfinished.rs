@@ -14,7 +14,7 @@ use super::state::{
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Limits, Read};
-use crate::message::{Content, Message, ToolCall, ToolMessage, UserMessage};
+use crate::message::{Content, Message, ToolCall, ToolMessage, UserMessage, in_words};
 use crate::record::{Records, Slot, SlotVersion, Snapshot};
 use crate::text::first;
 use crate::window::Matches;
@@ -38,7 +38,7 @@ pub struct UnfinishedCall {
     pub arguments: String,
     /// True if it waits for approval and has not run.
     pub needs_approval: bool,
-    /// The result, if the turn has written it down. A
+    /// The result, if the turn has written it down; of one without text, what it has (`1 image`). A
     /// [stand-in](crate::message::ToolMessage::stand_in) is no result: if a call took too long, its
     /// outcome is not known yet.
     pub result: Option<String>,
@@ -313,7 +313,10 @@ impl UnfinishedCall {
             tool: call.name.clone(),
             arguments: call.arguments.clone(),
             needs_approval,
-            result: result.map(|it| it.content().text().into_owned()),
+            result: result.map(|it| match it.content().text() {
+                text if text.is_empty() => in_words(0, it.content().parts()),
+                text => text.into_owned(),
+            }),
         }
     }
 

@@ -88,7 +88,7 @@ macro_rules! from_kinds {
         }
     )*};
 }
-from_kinds!(Text(&'a str), Text(&'a String), Text(Cow<'a, str>), Bool(bool));
+from_kinds!(Text(&'a str), Text(&'a String), Text(String), Text(Cow<'a, str>), Bool(bool));
 from_kinds!(Object(Object<'a>), Kept(&'a Value), Value(Value));
 
 impl<T: Into<Self>> From<Vec<T>> for BorrowedValue<'_> {

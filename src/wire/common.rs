@@ -8,7 +8,7 @@ use super::json::{Form, Json, without_mark};
 use crate::error::Result;
 use crate::message::{
     AiMessage, AiPart, Attributes, Content, Message, OtherPart, Part, Source, SystemMessage,
-    TextPart, ToolCall, is_shallow,
+    TextPart, ToolCall, base64, is_shallow,
 };
 pub(super) use crate::message::{
     At, DataUrl, Fields, TextOrList, each, expected, inline, known_type, list, sniff, text_or_list,
@@ -164,7 +164,9 @@ impl Ids {
 /// Returns the source of media at an address, and their type if the address shows it.
 pub(super) fn from_url(url: String) -> (Source, Option<String>) {
     match DataUrl::parse(&url) {
-        Some(data) => (Source::Base64(data.data.to_owned()), Some(data.media_type.to_owned())),
+        Some(DataUrl { media_type, data }) => {
+            (Source::Base64(base64::standard(data.to_owned())), Some(media_type.to_owned()))
+        }
         None => (Source::Url(url), None),
     }
 }

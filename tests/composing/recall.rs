@@ -372,6 +372,24 @@ fn a_search_of_ones_own_may_use_the_recall_that_calls_it() {
     assert_eq!(waits.recv_timeout(Duration::from_secs(60)), Ok(true));
 }
 
+/// Who had asked about a picture was quoted as if nothing had been shown, and a drawing as if the
+/// tool had given nothing.
+#[test]
+fn a_quote_says_what_there_was_beside_its_text() {
+    let picture = || Part::Image(Media::url("https://e.x/a.png"));
+    let old = [
+        Message::user([Part::text("Is this a gramophone?"), picture(), picture()]),
+        Message::from(AiMessage::new("It is.").with_tool_call(ToolCall::new("a", "draw", "{}"))),
+        ToolCall::new("a", "draw", "{}").result([picture()]),
+    ];
+    let recall = Recall::words().tool_results();
+    let built = asking(old, "Where is the gramophone?").recall(recall).preview().unwrap();
+    let text = excerpts(&built);
+    let quoted = "\n0 user \"Is this a gramophone?\" [2 images]\n1 assistant \"It is.\" calls draw \
+                  \"{}\"\n2 tool draw [1 image]";
+    assert!(text.contains(quoted), "{text}");
+}
+
 /// A plain name stood in the place of the role, unless it was known to look like one: a user called
 /// as the model is, or `developer`, or `assistant` in letters of another script, spoke as these.
 #[test]

@@ -544,6 +544,24 @@ fn a_long_history_is_handed_over_in_pieces_of_whole_groups() {
     assert_eq!(texts(&inside), ["enough"]);
 }
 
+/// A window came over a long conversation with photos, and its callback was given 256 of them at
+/// once: 680 MB.
+#[test]
+fn a_long_history_of_photos_is_handed_over_in_small_pieces() {
+    let inside: Arc<DefaultChatMemory> = Arc::default();
+    inside.add_all((0..300).map(|i| Message::user(format!("{i}")))).unwrap();
+    let largest = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&largest);
+    let memory = MessageWindowChatMemory::new(Arc::clone(&inside), 1).unwrap();
+    let memory = memory.on_evict(move |_, records| {
+        seen.fetch_max(records.len(), Ordering::Relaxed);
+        Ok(())
+    });
+    assert_eq!(memory.trim().unwrap(), 299);
+    let largest = largest.load(Ordering::Relaxed);
+    assert!((8..=32).contains(&largest), "{largest} records");
+}
+
 /// LangChain4j's window with a computed limit trims what it hands out and not what it stores: a
 /// limit that shrinks for a moment and grows again brings back what the model was told to forget.
 #[test]

@@ -204,6 +204,21 @@ fn what_the_former_answer_has_done_is_told() {
     assert_eq!(said, ["Hello.", "It is booked.", "Thanks."]);
 }
 
+/// A new answer was told that the tool by which the answer before had drawn a picture gave `""`,
+/// and a person who looked at the calls read the same.
+#[test]
+fn a_picture_is_no_empty_result() {
+    let model = Scripted::new().calls("draw", json!({})).says("A cat.");
+    let picture = || Part::Image(Media::base64("image/png", "iVBORw0KGgo="));
+    let conversation = Conversation::new(shared().1, model)
+        .tool(Tool::new("draw", "Draws."), move |_: Value| Ok([picture(), picture()]));
+    conversation.say("Draw two cats.").unwrap();
+    let mut turn = conversation.prompt().regenerate().unwrap();
+    let Next::Ask(ask) = turn.next(conversation.prompt()).unwrap() else { panic!("it asks") };
+    let note = ask.prompt()[0].text();
+    assert!(note.ends_with("\n- draw {}: its result is \"2 images\""), "{note}");
+}
+
 /// Who corrected a word of a question about a picture asked about nothing: a page sends the text
 /// alone.
 #[test]

@@ -13,7 +13,7 @@ use crate::counted::{cases, counted};
 use crate::folder::Folder;
 use crate::inside::inside;
 use memory_prompt::compose::Notice;
-use memory_prompt::conversation::{Asking, Scripted};
+use memory_prompt::conversation::{Action, Asking, Scripted};
 use memory_prompt::memory::{Append, Read};
 use memory_prompt::message::{Media, Part, Source};
 use memory_prompt::provider::Row;
@@ -321,6 +321,42 @@ fn a_page_lists_pictures_without_their_bytes() {
     assert_eq!(sizes.collect::<Vec<_>>(), [(60_000, Some(1_024)), (30_000, Some(512))]);
     let whole = prompt.memory().read_with(&Read::newest(0).positions([2])).unwrap();
     assert!(whole.picked().messages().eq([&Message::user([picture(4, 60_000)])]));
+}
+
+/// A file of an empty type would be kept beside its record, where a prompt sees no bytes that show
+/// what it is, and replaces it.
+#[test]
+fn a_file_of_an_empty_type_stays_within_its_record() {
+    let data = format!("JVBERi0x{}", "////".repeat(9_000));
+    let asked = Message::user([Part::File(Media::base64("", data).with_name("a.pdf"))]);
+    let memory = SqliteStore::options().in_memory().unwrap().memory("a").unwrap();
+    memory.add(asked.clone()).unwrap();
+    let mut prompt = MemoryPrompt::new(memory).for_provider(Provider::Anthropic);
+    assert!(prompt.build().unwrap().iter().eq([&asked]));
+}
+
+/// The bytes of a picture were lost. An edit of the question about it was made all the same, and
+/// asked about nothing.
+#[test]
+fn an_edit_of_a_message_that_cannot_be_read_is_refused() {
+    for is_branched in [false, true] {
+        let file = File::new();
+        let prompt = MemoryPrompt::new(file.store.memory("a").unwrap()).with_branches();
+        let model = Scripted::new().says("A cat.").says("Sunny.").says("Rainy.");
+        let conversation = Conversation::new(prompt, model);
+        conversation.say(Message::user([Part::text("Whot is it?"), picture(1, 30_000)])).unwrap();
+        conversation.say("And the weather?").unwrap();
+        if is_branched {
+            conversation.regenerate().unwrap();
+        }
+        let connection = Connection::open(file.folder.file("chat.db")).unwrap();
+        assert_eq!(connection.execute("DELETE FROM media", []).unwrap(), 1);
+        let error = conversation.act(Action::Edit(0, "What is it?".into())).unwrap_err();
+        assert_eq!(error.to_string(), "edit: the message at position 0 can't be read");
+        assert!(std::error::Error::source(&error).is_some());
+        let asked = conversation.act(Action::Edit(2, "And the sea?".into())).unwrap().unwrap();
+        assert_eq!(asked.messages(), [Message::user("And the sea?")]);
+    }
 }
 
 /// A reference that a prompt was composed of by hand is not sent as if it were a picture.

@@ -132,6 +132,58 @@ fn before_gemini_3_media_stand_behind_a_result() {
     assert_eq!(older[1], image);
 }
 
+/// A PDF under the type of an upload's header (`application/pdf; charset=binary`), in jsPDF's URL
+/// (`data:application/pdf;filename=generated.pdf;base64,..`) or under no type went to nobody: its
+/// reader got `[file: not supported by this format]`. Data in lines were sent in lines.
+#[test]
+fn a_type_with_parameters_and_an_empty_one_lose_no_file() {
+    use Provider::{Anthropic, Gemini, OpenAi, OpenAiResponses, Vertex};
+    const PDF: &str = "JVBERi0xLjQKJcOkw7zD";
+    let reads = |provider, file: Value| {
+        let history = json!([{"role": "user", "content": [file]}]).to_string();
+        wire::history(provider, history.as_str()).unwrap()
+    };
+    let types = ["application/pdf; charset=binary", "application/pdf;filename=a-b_c.pdf", ""];
+    for told in types {
+        let url = format!("data:{told};base64,{}\n{}\n", &PDF[..8], &PDF[8..]);
+        let file = |media: Media| vec![Message::user([Part::File(media.with_name("a.pdf"))])];
+        let histories = [
+            file(Media::base64(told, PDF)),
+            file(Media::url(url.clone())),
+            reads(OpenAi, json!({"type": "file", "file": {"filename": "a.pdf", "file_data": url}})),
+            reads(
+                OpenAiResponses,
+                json!({"type": "input_file", "filename": "a.pdf", "file_data": url}),
+            ),
+        ];
+        for (i, history) in histories.iter().enumerate() {
+            for provider in [OpenAi, OpenAiResponses, Anthropic, Gemini, Vertex] {
+                let (body, lost) = sent(provider, history);
+                let body = body.to_string();
+                let is_typed = match provider {
+                    OpenAi | OpenAiResponses => {
+                        body.contains("\"data:application/pdf;base64,JVBERi")
+                    }
+                    _ => body.contains("\"application/pdf\""),
+                };
+                assert!(is_typed && body.contains(PDF) && lost == 0, "{provider} {i}: {body}");
+            }
+        }
+    }
+    let google = |part| {
+        let (body, _) = sent(Gemini, &[Message::user([part])]);
+        body["contents"][0]["parts"][0].clone()
+    };
+    let heic = Media::base64("image/heic; charset=binary", "AAAA");
+    assert_eq!(google(Part::Image(heic))["inlineData"]["mimeType"], "image/heic");
+    let at = Media::url("https://e.x/a").with_media_type("application/pdf; charset=binary");
+    assert_eq!(google(Part::File(at))["fileData"]["mimeType"], "application/pdf");
+    // Raw sound is of no use without its rate.
+    let raw = "audio/L16;codec=pcm;rate=24000";
+    let said = google(Part::Audio(Media::base64(raw, "AAAA")));
+    assert_eq!(said["inlineData"]["mimeType"], raw);
+}
+
 /// The crate wrote `{"type": "file", "file_id": ".."}` for Mistral, and could not read it again.
 #[test]
 fn mistrals_files_are_read_as_they_are_written() {

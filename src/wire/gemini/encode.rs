@@ -251,7 +251,7 @@ fn thought(reasoning: &Reasoning) -> Object<'_> {
 }
 
 /// Media, with the resolution at which the model should see them.
-fn media_part<'a>(media: &'a Media, resolution: Option<String>) -> Object<'a> {
+fn media_part(media: &Media, resolution: Option<String>) -> Object<'_> {
     let (key, own) = location(media);
     let kept = kept(FORMAT, &media.extra);
     let mut object = Object::of([(key, Object::of(own).kept(kept_object(kept, key), &[]).into())]);
