@@ -270,7 +270,7 @@ macro_rules! over {
                 if matches!(&action, Action::Say(it) | Action::Edit(_, it) if it.trim().is_empty()) {
                     return Err(Error::invalid("act", "there is no question"));
                 }
-                // If the conversation waits, the turn before must end first: the question is its own.
+                // If the conversation waits, the turn before must end: the question is its own.
                 let _held = match action {
                     Action::Edit(..) | Action::Regenerate => self.enter(true)$($now)*?,
                     _ => None,

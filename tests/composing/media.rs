@@ -217,7 +217,7 @@ fn the_picture_of_the_running_question_stays() {
     assert!(!shown(&composed(pictures_of_results(10), &history).unwrap()).contains(&2));
 }
 
-/// Vertex fetches ten pictures for a request, and refused the eleventh with each question, for ever.
+/// Vertex fetches ten pictures for a request, and refused each question after the eleventh.
 #[test]
 fn fetched_pictures_have_a_limit_of_their_own() {
     let mut history = talk(30);
