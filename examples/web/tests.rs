@@ -339,7 +339,8 @@ async fn a_second_tab_sees_the_same() {
     let place = folder.file("web.db");
     let web = Web::start(place.to_str().unwrap(), &folder, &[]);
     assert_eq!(web.follow("ada", None).await.status(), 204, "nothing runs");
-    let mut first = web.post("ada", long("word", 100)).await;
+    let question = long("word", 400); // two seconds, for the second tab to come in time
+    let mut first = web.post("ada", question.as_str()).await;
     let mut body = first.chunk().await.unwrap().unwrap().to_vec();
     let second = web.follow("ada", None).await;
     let second = tokio::spawn(async { second.text().await.unwrap() });
@@ -358,7 +359,7 @@ async fn a_second_tab_sees_the_same() {
     let web = Web::start(place.to_str().unwrap(), &folder, &[]);
     let rest = taken(&web.follow("ada", Some(&last)).await.text().await.unwrap());
     let told = first[..=40].iter().chain(&rest).map(|it| (it.1.clone(), it.2.clone()));
-    assert_eq!(text(&told.collect::<Vec<_>>()), format!("You said: {}", long("word", 100)));
+    assert_eq!(text(&told.collect::<Vec<_>>()), format!("You said: {question}"));
     assert_eq!(
         rest.last().unwrap(),
         &(first.last().unwrap().0.clone(), "done".to_owned(), json!({"ended": "answered"}))
@@ -451,7 +452,7 @@ async fn a_reload_in_the_middle_of_a_new_answer_shows_both() {
     let folder = Folder::new();
     let place = folder.file("web.db");
     let mut web = Web::start(place.to_str().unwrap(), &folder, &[]);
-    let question = long("word", 300); // a second and a half
+    let question = long("word", 500); // two and a half seconds
     let answer = format!("You said: {question}");
     web.ask("ada", &question).await;
     let former = web.page("ada").await;

@@ -2,8 +2,8 @@
 //! appended, evicted, cleared, deleted, swapped, configured and failed before, each build gives
 //! what the rules say.
 //!
-//! `MODEL_SEQUENCES` says how many lives are lived, `MODEL_SEED` where they begin; the test prints
-//! both.
+//! `MODEL_SEQUENCES` says how many lives are lived, `MODEL_SEED` or else `PROPTEST_RNG_SEED` where
+//! they begin; the test prints both.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
 
@@ -438,7 +438,8 @@ fn runner(seed: u64, i: u64) -> TestRunner {
 #[test]
 fn a_prompt_gives_what_the_rules_say_all_its_life() {
     let wanted = number("MODEL_SEQUENCES", cases(400).into());
-    let seed = number("MODEL_SEED", std::process::id().into());
+    let seed = number("PROPTEST_RNG_SEED", std::process::id().into());
+    let seed = number("MODEL_SEED", seed);
     let first = number("MODEL_FIRST", 0);
     println!("{wanted} lives, MODEL_SEED={seed}");
     let (tally, done) = (Seen::default(), AtomicU64::new(0));

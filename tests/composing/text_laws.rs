@@ -414,9 +414,9 @@ fn no_text_is_slow() {
                     let result = cut.apply(text);
                     let taken = start.elapsed();
                     assert!(count(&result, unit) <= 1000);
-                    taken < Duration::from_millis(200)
+                    taken < Duration::from_secs(1)
                 };
-                assert!((0..20).any(|_| timed()), "{name}: {unit:?} {keep:?} took over 200 ms");
+                assert!((0..20).any(|_| timed()), "{name}: {unit:?} {keep:?} took over a second");
             }
         }
         let start = Instant::now();

@@ -140,7 +140,7 @@ fn a_connection_that_fails_says_why() {
 #[derive(Debug)]
 struct Slow(DefaultChatMemory);
 
-const NAP: Duration = Duration::from_millis(50);
+const NAP: Duration = Duration::from_millis(500);
 
 impl ChatMemory for Slow {
     inside!(0: id read evict);
@@ -260,18 +260,18 @@ fn what_was_dropped_is_not_done_after_what_came_later() {
         assert!(order.is_sorted(), "{order:?}");
         assert!(order.contains(&200) && dropped > 20 && order.len() > 20, "{dropped} {order:?}");
         // Another conversation waits for none of this.
-        let slow = Message::user("500 last");
+        let slow = Message::user("3000 last");
         let late = tokio::time::timeout(Duration::from_millis(100), memory().add(slow)).await;
         late.unwrap_err();
         let started = Instant::now();
         store.memory("d:e:f").unwrap().add(Message::user("0 other")).await.unwrap();
-        assert!(started.elapsed() < Duration::from_millis(250), "{:?}", started.elapsed());
+        assert!(started.elapsed() < Duration::from_millis(1_500), "{:?}", started.elapsed());
         // And a delete is a change too: what was dropped before it does not come back.
         assert!(store.delete(&"a:b:c".into()).await.unwrap());
-        tokio::time::sleep(Duration::from_millis(600)).await;
+        tokio::time::sleep(Duration::from_millis(3_100)).await;
         assert_eq!(memory().next_position().await.unwrap(), 0);
         // So is a delete of many.
-        let slow = Message::user("300 last");
+        let slow = Message::user("1000 last");
         let late = tokio::time::timeout(Duration::from_millis(50), memory().add(slow)).await;
         late.unwrap_err();
         assert_eq!(store.delete_prefix("d:").await.unwrap(), 1); // which waits for none of this

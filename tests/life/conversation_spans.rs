@@ -199,16 +199,15 @@ fn a_late_result_that_is_let_go_is_told() {
 #[test]
 fn a_late_result_that_is_lost_is_told() {
     let listener = Listener::default();
+    let (go, wait) = held();
     tracing::subscriber::with_default(listener.clone(), || {
         let model = Scripted::new().says(called([("c1", "wait"), ("c2", "ask")]));
         let chat = Conversation::new(MemoryPrompt::new(DefaultChatMemory::new()), model)
-            .tool(Tool::new("wait", "Waits."), |_: Value| {
-                std::thread::sleep(Duration::from_millis(100));
-                Ok("secret h")
-            })
+            .tool(Tool::new("wait", "Waits."), wait)
             .tool(Tool::new("ask", "Asks.").needing_approval(), |_: Value| Ok("secret k"))
             .call_timeout(Duration::from_millis(10));
         chat.say("secret i").unwrap();
+        drop(go);
         assert_eq!(chat.finish(Duration::from_secs(60)), 1);
         assert!(!has(&listener.notes(), &["event WARN"]), "it waits");
     });

@@ -16,7 +16,7 @@ mod counted;
 #[cfg(feature = "sqlite")]
 #[path = "../common/edits.rs"]
 mod edits;
-#[cfg(feature = "sqlite")]
+#[cfg(any(feature = "reqwest", feature = "sqlite", feature = "ureq"))]
 #[path = "../common/folder.rs"]
 mod folder;
 #[path = "../common/inside.rs"]

@@ -37,6 +37,9 @@ use server::Node;
 /// The server that most of the tests share.
 static NODE: LazyLock<Node> = LazyLock::new(|| Node::start(""));
 
+/// How long an answer may take where none is awaited in vain: all tests ask one machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 // ---- the kit ------------------------------------------------------------------------------------
 
 /// A keyspace that nobody else uses meanwhile. To create one takes seconds, so those that were used
@@ -51,7 +54,7 @@ impl Keyspace {
         let free = FREE.lock().unwrap().pop();
         let name =
             free.unwrap_or_else(|| format!("kit_{}", CREATED.fetch_add(1, Ordering::Relaxed)));
-        let options = options.keyspace(&name).timeout(Duration::from_secs(60));
+        let options = options.keyspace(&name).timeout(PATIENCE);
         let store = options.open(&NODE.address).await.unwrap();
         for id in store.ids(None, usize::MAX).await.unwrap() {
             assert!(store.delete(&id).await.unwrap());
@@ -98,7 +101,8 @@ impl AsyncSharedFixture for Fixture {
     }
     async fn attach(address: &str) -> Self {
         let (server, keyspace) = address.split_once('/').unwrap();
-        let store = CassandraStore::options().keyspace(keyspace).open(server).await.unwrap();
+        let options = CassandraStore::options().keyspace(keyspace).timeout(PATIENCE);
+        let store = options.open(server).await.unwrap();
         Self { store, address: address.to_owned(), _keyspace: None }
     }
 }
@@ -121,7 +125,7 @@ impl AsyncDamageFixture for Fixture {
 
 async fn session(server: &str) -> Session {
     let builder = SessionBuilder::new().known_node(server);
-    builder.connection_timeout(Duration::from_secs(60)).build().await.unwrap()
+    builder.connection_timeout(PATIENCE).build().await.unwrap()
 }
 
 memory_prompt::conformance_async!(

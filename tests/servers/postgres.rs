@@ -575,31 +575,41 @@ async fn a_server_that_never_answers_is_an_error_in_time() {
 /// What waits for somebody else's lock is not done when the time is up, and keeps no connection.
 async fn an_append_that_waits_too_long_keeps_no_connection() {
     let schema = format!("s{}", MemoryId::random());
-    let options = options(&schema).max_connections(1).timeout(Duration::from_secs(5));
-    let store = options.open(SHARED.address()).await.unwrap();
-    let memory = store.memory("a").unwrap();
-    memory.add(Message::user("before")).await.unwrap();
+    let options = options(&schema).max_connections(1).timeout(Duration::from_secs(15));
+    // They wait at once, each for a conversation of its own, over a connection of its own.
+    let open = async |id: &str| {
+        let store = options.clone().open(SHARED.address()).await.unwrap();
+        let memory = store.memory(id).unwrap();
+        memory.add(Message::user("before")).await.unwrap();
+        (store, memory)
+    };
+    let [(_, appends), (_, writes), (_, evicts), (_, clears), (store, deletes)] =
+        [open("a").await, open("b").await, open("c").await, open("d").await, open("e").await];
 
     let mut somebody = connect(&SHARED.address()).await;
     let lock = locked(&mut somebody, &schema).await;
-    let waiting = [
-        memory.add(Message::user("waits")).await.unwrap_err(),
-        memory.set_slot("a", "x", Expected::Any).await.unwrap_err(),
-        memory.evict(1).await.unwrap_err(),
-        memory.clear().await.unwrap_err(),
-        store.delete(&"a".into()).await.unwrap_err(),
-    ];
-    for error in waiting {
-        assert_eq!(error.kind(), ErrorKind::Storage);
+    let (append, slot, evict, clear, delete) = tokio::join!(
+        appends.add(Message::user("waits")),
+        writes.set_slot("a", "x", Expected::Any),
+        evicts.evict(1),
+        clears.clear(),
+        store.delete(deletes.id())
+    );
+    for error in [append.err(), slot.err(), evict.err(), clear.err(), delete.err()] {
+        let error = error.unwrap();
+        assert_eq!(error.kind(), ErrorKind::Storage, "{error}");
         let expected = ": postgres: another transaction held a lock for too long";
         assert!(error.to_string().ends_with(expected), "{error}");
     }
+    for memory in [&appends, &writes, &evicts, &clears, &deletes] {
+        assert_eq!(all_texts(memory).await, ["before"], "there is a connection for this");
+    }
     // By the caller's own clock.
-    let append = memory.add(Message::user("waits"));
+    let append = appends.add(Message::user("waits"));
     tokio::time::timeout(Duration::from_millis(100), append).await.unwrap_err();
-    assert_eq!(all_texts(&memory).await, ["before"], "there is a connection for this");
+    assert_eq!(all_texts(&appends).await, ["before"], "there is a connection for this");
     lock.rollback().await.unwrap();
-    memory.add(Message::user("after")).await.unwrap();
+    appends.add(Message::user("after")).await.unwrap();
 }
 
 // ---- servers that refuse ------------------------------------------------------------------------

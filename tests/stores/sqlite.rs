@@ -19,7 +19,7 @@ use memory_prompt::conformance::{
     DamageFixture, FaultFixture, Fixture, SharedFixture, StoreFixture,
 };
 use memory_prompt::memory::{Append, Expected, Read};
-use memory_prompt::store::Durability;
+use memory_prompt::store::{Durability, SqliteOptions};
 use memory_prompt::{
     ChatMemory, ChatMemoryExt, ChatMemoryStore, ChatMemoryStoreExt, ErrorKind, InMemoryStore,
     Message, SqliteStore,
@@ -908,6 +908,11 @@ fn a_vacuum_that_can_not_empty_the_log_is_an_error() {
 
 // ---- many at once -------------------------------------------------------------------------------
 
+/// For those of whom many write at once, maybe to a slow disk.
+fn patient() -> SqliteOptions {
+    SqliteStore::options().busy_timeout(Duration::from_secs(30))
+}
+
 #[test]
 fn a_new_file_may_be_opened_by_many_at_once() {
     for _ in 0..20 {
@@ -917,7 +922,7 @@ fn a_new_file_may_be_opened_by_many_at_once() {
             for i in 0..6 {
                 let path = &path;
                 scope.spawn(move || {
-                    let store = SqliteStore::open(path).unwrap();
+                    let store = patient().open(path).unwrap();
                     store.memory("a").unwrap().add(Message::user(i.to_string())).unwrap();
                 });
             }
@@ -979,7 +984,7 @@ const TAKE_TURNS: &str = "MEMORY_PROMPT_TEST_TURNS";
 #[test]
 fn turn_taker() {
     let Ok(path) = std::env::var(TAKE_TURNS) else { return };
-    let store = SqliteStore::open(path).unwrap();
+    let store = patient().open(path).unwrap();
     println!("ready");
     std::io::stdin().read_line(&mut String::new()).unwrap();
     let end = Instant::now() + TURNS_FOR;

@@ -1017,7 +1017,7 @@ fn ids_that_repeat_take_time_in_proportion_to_the_calls() {
         let [calls, results] = ids(&prompt);
         assert_eq!((calls.len(), &calls), (CALLS, &results), "{provider}");
         assert_eq!(calls.iter().collect::<HashSet<_>>().len(), CALLS, "{provider}");
-        assert!(took < Duration::from_secs(5), "{provider}: {took:?}");
+        assert!(took < Duration::from_secs(20), "{provider}: {took:?}");
     }
 }
 

@@ -3,6 +3,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)] // a test that panics has failed
 
+#[path = "../../../tests/common/counted.rs"]
+mod counted;
+
+use counted::cases;
 use memory_prompt::inspect::Inspector;
 use memory_prompt::message::ToolMessage;
 use memory_prompt::report::Origin;
@@ -148,8 +152,7 @@ fn elements(page: &str) -> Vec<String> {
 fn hostile_text_never_leaves_its_element() {
     let plain = elements(&page(&prompt(&["plain".to_owned()])));
     assert!(plain.len() > 60, "{plain:#?}");
-    let cases = std::env::var("MEMORY_PROMPT_CASES").map_or(1_000, |it| it.parse().unwrap());
-    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let config = Config { cases: cases(8_000), failure_persistence: None, ..Config::default() };
     let said = proptest::collection::vec(text(), 1..9);
     TestRunner::new(config)
         .run(&said, |said| {

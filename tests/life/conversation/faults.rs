@@ -508,7 +508,8 @@ fn asynchronous(world: &World, is_parallel: bool) -> Conversation<dyn AsyncChatM
     if is_parallel { conversation.parallel() } else { conversation }
 }
 
-fn blocking(world: &World, is_parallel: bool) -> Conversation {
+/// Each call may take this long.
+fn blocking(world: &World, is_parallel: bool, time: Duration) -> Conversation {
     let prompt = MemoryPrompt::new(world.small()).window(Window::all());
     let (model, approver) = (world.clone(), world.clone());
     let model = move |ask: &Asking<'_>| model.reply(ask.prompt()).ok_or("it stands still")?;
@@ -516,7 +517,7 @@ fn blocking(world: &World, is_parallel: bool) -> Conversation {
     world.0.lock().unwrap().silent = Some(go);
     let silent = Mutex::new(silent);
     let mut conversation = Conversation::new(prompt, model)
-        .call_timeout(Duration::from_millis(5))
+        .call_timeout(time)
         .approve_by(move |_| approver.approve())
         .tool(Tool::new("silent", ""), move |Arguments { n }| {
             let _ = silent.lock().unwrap().recv();
@@ -664,8 +665,14 @@ counted! {
         (world.0.lock().unwrap().ids, world.0.lock().unwrap().is_unkept) = (ids, is_unkept);
         // If nothing was seen, a clear takes nothing away.
         world.1.add_all([Message::user("before"), Message::ai("yes")]).unwrap();
+        // Who waits for a silent tool waits for each time that it has.
+        let is_silent = |it: &Step| {
+            matches!(it, Step::Calls(calls) if calls.iter().any(|it| matches!(it, Called::Silent)))
+        };
+        let is_hasty = plans.iter().flat_map(|it| &it.steps).any(is_silent);
         let conversation = if is_blocking {
-            Either::Blocking(blocking(&world, is_parallel))
+            let time = if is_hasty { Duration::from_millis(5) } else { Duration::from_secs(60) };
+            Either::Blocking(blocking(&world, is_parallel, time))
         } else {
             Either::Async(asynchronous(&world, is_parallel))
         };
@@ -743,7 +750,9 @@ counted! {
             if plan.steps.iter().all(|it| matches!(it, Step::Calls(_))) && !can_fail {
                 let is_conflict = |it: &Error| matches!(it.kind(), ErrorKind::Conflict { .. });
                 let holds = match &said {
-                    Some(Err(error)) if is_blocking && *on_conflict == OnConflict::Fail => {
+                    Some(Err(error))
+                        if is_blocking && is_hasty && *on_conflict == OnConflict::Fail =>
+                    {
                         is_conflict(error)
                     }
                     said => matches!(said, Some(Ok(_))),

@@ -305,7 +305,10 @@ fn what_was_evicted_is_said_and_positions_stay() {
     memory.evict(4).unwrap();
     let prompt = MemoryPrompt::new(memory).with_branches();
     let lines = exported(&prompt, ExportAs::JsonLines, false);
-    assert!(exported(&prompt, ExportAs::Markdown, false).contains("messages before 4 are no longer kept"));
+    assert!(
+        exported(&prompt, ExportAs::Markdown, false)
+            .contains("messages before 4 are no longer kept")
+    );
 
     let other = InMemoryStore::new();
     other.restore(&"ada".into(), 4, None).unwrap();

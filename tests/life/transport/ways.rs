@@ -67,12 +67,12 @@ mod tls {
     use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
     use super::*;
+    use crate::folder::Folder;
 
     /// A certificate for 127.0.0.1 that signed itself, and its key.
     fn certificate() -> (Vec<u8>, Vec<u8>) {
-        let folder = std::env::temp_dir().join(format!("memory-prompt-tls-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).unwrap();
-        let (key, pem) = (folder.join("key.pem"), folder.join("cert.pem"));
+        let folder = Folder::new();
+        let (key, pem) = (folder.file("key.pem"), folder.file("cert.pem"));
         let made = Command::new("openssl")
             .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"])
             .args(["-subj", "/CN=stub", "-addext", "subjectAltName=IP:127.0.0.1"])
@@ -83,9 +83,7 @@ mod tls {
             .output()
             .unwrap();
         assert!(made.status.success(), "{made:?}");
-        let both = (std::fs::read(&pem).unwrap(), std::fs::read(&key).unwrap());
-        std::fs::remove_dir_all(folder).unwrap();
-        both
+        (std::fs::read(&pem).unwrap(), std::fs::read(&key).unwrap())
     }
 
     /// Hands on what has come; false once no more will.

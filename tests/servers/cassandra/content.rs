@@ -342,7 +342,8 @@ async fn a_keyspace_of_a_later_version_is_refused_and_left_alone() {
 }
 
 async fn a_new_keyspace_may_be_opened_by_many_at_once() {
-    let open = |_| CassandraStore::options().keyspace("Many").open(NODE.address.as_str());
+    let options = CassandraStore::options().keyspace("Many").timeout(PATIENCE);
+    let open = |_| options.clone().open(NODE.address.as_str());
     for (i, store) in (0..).zip(end(begin(4, open)).await) {
         let memory = store.unwrap().memory("one").unwrap();
         assert_eq!(memory.add(Message::user("hi")).await.unwrap(), i);

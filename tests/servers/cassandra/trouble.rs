@@ -44,12 +44,15 @@ async fn session(address: &str) -> Result<Session, NewSessionError> {
 }
 
 fn superuser() -> CassandraOptions {
-    CassandraStore::options().user("cassandra", "cassandra")
+    CassandraStore::options().user("cassandra", "cassandra").timeout(PATIENCE)
 }
 
 async fn a_server_that_is_killed_loses_nothing() {
     let node = risky();
-    let store = superuser().open(&node.address).await.unwrap();
+    superuser().open(&node.address).await.unwrap(); // makes the tables
+    // A change without an answer is sent again for three times as long as this.
+    let options = superuser().timeout(Duration::from_secs(10));
+    let store = options.open(&node.address).await.unwrap();
     laws::a_server_that_is_killed_loses_nothing(Arc::new(store), &node.server, 2).await;
 }
 
@@ -302,6 +305,7 @@ fn no_debug_output_and_no_error_shows_a_password() {
 async fn too_few_replicas_are_an_error_that_says_so() {
     let options = CassandraStore::options()
         .keyspace("few")
+        .timeout(PATIENCE)
         .replication("{'class': 'SimpleStrategy', 'replication_factor': 3}");
     let error = options.open(&NODE.address).await.unwrap_err();
     failed(&error, "open: cassandra: 1 replicas are alive, and 2 are needed");
@@ -345,7 +349,8 @@ async fn a_full_disk_and_a_user_who_may_only_read_are_errors_and_nothing_is_lost
 /// `MEMORY_PROMPT_CASES` says how many updates.
 async fn appends_repeated_by_id_over_cut_answers_and_kills_are_done_once() {
     const WRITERS: u64 = 4;
-    let all: u64 = std::env::var("MEMORY_PROMPT_CASES").map_or(400, |all| all.parse().unwrap());
+    let all = std::env::var("MEMORY_PROMPT_CASES").ok().and_then(|all| all.parse().ok());
+    let all = all.unwrap_or(400_u64);
     let each = all.div_ceil(WRITERS);
     let node = risky();
     superuser().keyspace("repeated").open(&node.address).await.unwrap();

@@ -83,7 +83,9 @@ async fn a_slot_is_transferred_where_it_is_named() {
 /// A read has one round trip more where it brings pictures, and none where references will do. A
 /// picture that is known is not written again.
 async fn pictures_are_one_command_more() {
-    let (_server, port) = server("redis-pictures", &["--appendonly", "yes"]);
+    // It is written before the answer: by default that waits while the disk is busy with more.
+    let settings = ["--appendonly", "yes", "--appendfsync", "no"];
+    let (_server, port) = server("redis-pictures", &settings);
     let memory = options().open(&address(port)).await.unwrap().memory("a:b:c").unwrap();
     memory.add_all((0..20).map(picture)).await.unwrap();
     let mut counts = Counts(connect(port).await);

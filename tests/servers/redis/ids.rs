@@ -73,7 +73,7 @@ async fn repeated_appends_are_stored_once() {
     let (port, cut) = breaking(own);
     // Short enough for the client to give up while the server is away.
     let direct = options();
-    let hasty = direct.clone().timeout(Duration::from_millis(150));
+    let hasty = direct.clone().timeout(Duration::from_millis(500));
     let store = hasty.open(&address(port)).await.unwrap();
     let tally = Arc::new(Tally::default());
     let writers = begin(WRITERS, |writer| {
@@ -87,7 +87,7 @@ async fn repeated_appends_are_stored_once() {
         if kills < 20 {
             tokio::task::block_in_place(|| {
                 server.kill();
-                std::thread::sleep(Duration::from_millis(200));
+                std::thread::sleep(Duration::from_millis(600));
                 server.restart();
             });
             kills += 1;

@@ -144,14 +144,14 @@ async fn nothing_is_left_without_its_record() {
         all[0]
     };
     assert_eq!(expires(&memory).await, -1);
-    let dying = options.ttl(Duration::from_millis(300)).open(&address(port())).await.unwrap();
+    let dying = options.ttl(Duration::from_secs(3)).open(&address(port())).await.unwrap();
     dying.memory("a:b").unwrap().add(Message::user("1")).await.unwrap();
     assert!(expires(&memory).await > 0);
     memory.add(Message::user("it stays")).await.unwrap();
     assert_eq!(expires(&memory).await, -1);
     dying.memory("a:b").unwrap().add(picture(2)).await.unwrap();
     assert!(expires(&memory).await > 0);
-    tokio::time::sleep(Duration::from_millis(400)).await;
+    tokio::time::sleep(Duration::from_millis(3_100)).await;
     assert_eq!((remain(&memory).await, memory.next_position().await.unwrap()), (0, 0));
 }
 
