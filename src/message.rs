@@ -78,7 +78,7 @@ pub(crate) use attributes::is_shallow;
 pub use content::{Content, Detail, Media, Part, Source, TextPart};
 pub(crate) use content::{EMPTY_MESSAGE, NO_OUTPUT, in_words};
 pub use custom::CustomMessage;
-pub(crate) use data_url::{DataUrl, bare_type, inline, known_type, sniff};
+pub(crate) use data_url::{DataUrl, inline, known_type, sniff};
 pub(crate) use details::{DetailFields, Details};
 pub(crate) use json::fields::{At, Fields, TextOrList, each, expected, list, text_or_list};
 pub(crate) use json::refuse::{refuse, wrong_kind};

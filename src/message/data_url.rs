@@ -56,7 +56,7 @@ pub(crate) fn known_type(media: &Media) -> Option<&str> {
 
 /// Returns a media type without its parameters, except for raw sound, which can't be read without
 /// its rate (`audio/L16;rate=24000`); `None` if it is empty.
-pub(crate) fn bare_type(told: &str) -> Option<&str> {
+fn bare_type(told: &str) -> Option<&str> {
     let bare = if told.contains("rate=") { told } else { told.split(';').next()?.trim() };
     Some(bare).filter(|it| !it.is_empty())
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use sha2::{Digest, Sha256 as Hasher};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::message::{Media, MediaReference, Message, Sha256, Source, bare_type, base64};
+use crate::message::{Media, MediaReference, Message, Sha256, Source, base64};
 
 /// The media of a batch that are kept beside its records: for each, its bytes, and the place in
 /// the batch of the newest message that refers to it.
@@ -36,8 +36,9 @@ pub(super) fn without_media(
 /// the bytes, so they are of a known type, and no text.
 fn bytes_of(media: &Media, least: usize) -> Option<Vec<u8>> {
     let Source::Base64(data) = &media.source else { return None };
-    let told = media.media_type.as_deref().and_then(bare_type);
-    if told.is_none() && media.picture().is_none() || data.len() / 4 < least.div_ceil(3) {
+    let told = media.media_type.as_deref().unwrap_or_default();
+    let is_known = !told.is_empty() && !told.starts_with(';') || media.picture().is_some();
+    if !is_known || data.len() / 4 < least.div_ceil(3) {
         return None;
     }
     let bytes = base64::decode(data)?;

@@ -27,7 +27,8 @@ macro_rules! runs_calls {
                 memory: &(impl crate::memory::AsyncChatMemory + ?Sized),
                 call: &Call,
             ) -> Result<String, ToolError> {
-                Ok(self.run_with_staged_async(memory, (&call.staged, call.on), call.arguments()).await?)
+                let staged = (&call.staged, call.on);
+                Ok(self.run_with_staged_async(memory, staged, call.arguments()).await?)
             }
         }
     };

@@ -164,9 +164,7 @@ impl Ids {
 /// Returns the source of media at an address, and their type if the address shows it.
 pub(super) fn from_url(url: String) -> (Source, Option<String>) {
     match DataUrl::parse(&url) {
-        Some(DataUrl { media_type, data }) => {
-            (Source::Base64(base64::standard(data.to_owned())), Some(media_type.to_owned()))
-        }
+        Some(it) => (Source::Base64(base64::standard(it.data.into())), Some(it.media_type.into())),
         None => (Source::Url(url), None),
     }
 }

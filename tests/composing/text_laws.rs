@@ -414,14 +414,14 @@ fn no_text_is_slow() {
                     let result = cut.apply(text);
                     let taken = start.elapsed();
                     assert!(count(&result, unit) <= 1000);
-                    taken < Duration::from_secs(1)
+                    taken < Duration::from_secs(5)
                 };
-                assert!((0..20).any(|_| timed()), "{name}: {unit:?} {keep:?} took over a second");
+                assert!((0..3).any(|_| timed()), "{name}: {unit:?} {keep:?} took over 5 s");
             }
         }
         let start = Instant::now();
         count(text, Unit::Graphemes);
         let taken = start.elapsed();
-        assert!(taken < Duration::from_secs(5), "counting {name} took {taken:?}");
+        assert!(taken < Duration::from_secs(20), "counting {name} took {taken:?}");
     }
 }

@@ -47,7 +47,7 @@ fn opens(
     let first = first_fitting(all, limits, beside, 1);
     let Some(too_old) = all[..first].last() else { return (0, None) };
     let new = all[first..].iter().find(|it| it.at.0 >= answered);
-    let half = all.get(first_fitting(all, limits, beside, 2)).or(all.last());
+    let half = all.get(first_fitting(all, limits, beside, 2)).or_else(|| all.last());
     let at_most = new.into_iter().chain(half).map(|it| it.key).min().unwrap_or(too_old.key);
     // Of the keys above that of `too_old`, and up to this one.
     let bit = (too_old.key ^ at_most).checked_ilog2().unwrap_or_default();
