@@ -14,13 +14,9 @@ use super::question::Question;
 /// now, not of what it held when the index was made. Sets each word's weight to its worth in this
 /// conversation. Also returns the kinship of neighbouring messages.
 ///
-/// The messages at `passed_over` are the question and its copies, in order: they do not raise the
+/// The messages at `passed` are the question and its copies, in order: they do not raise the
 /// scores of their neighbours.
-pub(super) fn score(
-    index: &Index,
-    question: &mut Question,
-    passed_over: &[usize],
-) -> (Vec<f32>, f32) {
+pub(super) fn score(index: &Index, question: &mut Question, passed: &[usize]) -> (Vec<f32>, f32) {
     let (all, kinship) = (index.len(), kinship(index));
     // In a long question, words that many messages have cost most and say least.
     if all * question.words.len() > MOST_PLACES {
@@ -38,7 +34,7 @@ pub(super) fn score(
     let mut lists = vec![Vec::<(u32, u32)>::new(); question.words.len()];
     let mut pairs = Vec::new();
     for (place, words) in index.iter().enumerate() {
-        if passed_over.binary_search(&place).is_ok() {
+        if passed.binary_search(&place).is_ok() {
             continue;
         }
         let mut before = None;

@@ -1,6 +1,7 @@
 //! The keyspace, its tables and their version.
 
 use scylla::client::session::Session;
+use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
 use scylla::response::query_result::{QueryResult, QueryRowsResult};
 use scylla::serialize::row::SerializeRow;
 use scylla::statement::Statement;
@@ -9,6 +10,9 @@ use super::failure::{Failure, failed};
 use super::options::CassandraOptions;
 use super::statements::in_keyspace;
 use crate::error::{Error, ErrorKind, Result};
+
+/// How often a statement is sent again that the server has forgotten.
+const TRIES: usize = 5;
 
 /// The tables. `{}` is the keyspace, in quotes. The table with the version comes first, so that it
 /// can be read as soon as any table exists.
@@ -135,7 +139,13 @@ impl Schema<'_> {
         let mut statement = Statement::new(in_keyspace(text, &self.options.keyspace));
         statement.set_consistency(self.options.consistency);
         statement.set_request_timeout(Some(self.options.timeout));
-        let result = self.session.query_unpaged(statement, values).await;
+        let mut result = self.session.query_unpaged(statement.clone(), &values).await;
+        // While tables are made, a server may forget a statement more often than the driver allows.
+        for _ in 0..TRIES {
+            let Err(ExecutionError::LastAttemptError(error)) = &result else { break };
+            let RequestAttemptError::DbError(DbError::Unprepared { .. }, _) = error else { break };
+            result = self.session.query_unpaged(statement.clone(), &values).await;
+        }
         result.map_err(|error| failed("open", error))
     }
 }
