@@ -103,7 +103,7 @@ fn media() -> impl Strategy<Value = Part> {
             Part::Image(Media::base64("image/gif", gif))
         }),
         1 => Just(Part::Image(Media::url("https://e.x/a.png"))),
-        1 => Just(Part::File(Media::base64("image/gif", "R0lGODlhuAsBAIAA"))),
+        1 => Just(Part::File(Media::base64("image/gif", "R0lGODlhCAAIAIAA"))),
         1 => (1usize..20).prop_map(|n| {
             Part::File(Media::base64("application/pdf", "JVBE".repeat(n)).with_name("a.pdf"))
         }),
