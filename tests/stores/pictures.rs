@@ -331,8 +331,10 @@ fn a_file_of_an_empty_type_stays_within_its_record() {
     let asked = Message::user([Part::File(Media::base64("", data).with_name("a.pdf"))]);
     let memory = SqliteStore::options().in_memory().unwrap().memory("a").unwrap();
     memory.add(asked.clone()).unwrap();
-    let mut prompt = MemoryPrompt::new(memory).for_provider(Provider::Anthropic);
-    assert!(prompt.build().unwrap().iter().eq([&asked]));
+    for provider in [Provider::Anthropic, Provider::OpenAi, Provider::Gemini] {
+        let mut prompt = MemoryPrompt::new(memory.clone()).for_provider(provider);
+        assert!(prompt.build().unwrap().iter().eq([&asked]), "{provider}");
+    }
 }
 
 /// The bytes of a picture were lost. An edit of the question about it was made all the same, and

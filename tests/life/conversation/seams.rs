@@ -128,6 +128,10 @@ fn a_reason_that_just_fits_is_stored() {
         let waiting = chat.say("Pay.").unwrap();
         let done = chat.refuse(&waiting.waiting()[0], &"n".repeat(bytes)).unwrap();
         assert_eq!(done.text(), "I did not.", "{bytes}");
+        for message in memory.messages().unwrap() {
+            let stored = memory_prompt::codec::Codec::Json.encode(&message).unwrap().len();
+            assert!(stored <= 2_000, "a reason of {bytes} bytes is stored with {stored}");
+        }
     }
 }
 
