@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Duration, UNIX_EPOCH};
 
 use memory_prompt::memory::Read;
 use memory_prompt::record::{Records, Snapshot, Unreadable};
@@ -18,6 +18,7 @@ use memory_prompt::{
 };
 use serde_json::json;
 
+use crate::computed::computed;
 use crate::conversations::broken_groups;
 use crate::notation::conversation;
 use crate::processors::Drops;
@@ -190,24 +191,13 @@ fn a_system_record_before_a_summary_is_sent() {
     assert!(built.outline().to_string().contains("1 to 3: covered"), "{}", built.outline());
 }
 
-/// The time that this thread has computed, so that others do not count; since then, where the
-/// system does not tell.
-fn computed(since: Instant) -> Duration {
-    let told = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
-    let nanos = told.and_then(|told| told.split_whitespace().next()?.parse().ok());
-    nanos.map_or_else(|| since.elapsed(), Duration::from_nanos)
-}
-
 /// Of a question in seventy thousand pieces each was compared with all others, in each build.
 #[test]
 fn a_question_in_many_pieces_takes_no_square_of_time() {
     let snapshot = Snapshot::from_messages((0..200_000).map(|_| Message::user("x")));
     let budget = Budget::new(1_000_000).stepped(100_000, 900_000).unwrap();
     let composer = Composer::new().max_tokens(budget, |text: &str| text.len());
-    let since = Instant::now();
-    let began = computed(since);
-    let prompt = composer.compose_all(&snapshot, &[]).unwrap();
-    let took = computed(since).saturating_sub(began);
+    let (prompt, took) = computed(|| composer.compose_all(&snapshot, &[]).unwrap());
     let report = prompt.report();
     assert!(report.sent > 50_000 && !report.question.is_empty(), "{}", report.sent);
     assert!(took < Duration::from_secs(10), "{took:?}");

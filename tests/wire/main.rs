@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs, unreachable_pub)] // a test that panics has failed
 
 // What tests share.
+#[path = "../common/computed.rs"]
+mod computed;
 #[path = "../common/conversations.rs"]
 mod conversations;
 #[path = "../common/counted.rs"]

@@ -385,13 +385,13 @@ fn a_server_may_think_behind_the_head() {
 fn nothing_is_waited_for_behind_the_last_event() {
     let last = [Provider::Anthropic, Provider::OpenAiResponses, Provider::Ollama];
     for provider in last.into_iter().chain([Provider::OpenAi]) {
-        let fewest = fewest_of_three(|| {
-            let stub = Stub::start();
-            let chat = chat(to(&stub, provider).stall_timeout(Duration::from_secs(60)));
-            stub.then([Fault::HeldOpen]);
-            assert_eq!(chat.say("hi").unwrap().text(), "This is what the model says.");
-        });
-        assert!(fewest < Duration::from_millis(1_500), "{provider}: {fewest:?}");
+        let stub = Stub::start();
+        let chat = chat(to(&stub, provider).stall_timeout(Duration::from_secs(60)));
+        stub.then([Fault::HeldOpen]);
+        let since = Instant::now();
+        assert_eq!(chat.say("hi").unwrap().text(), "This is what the model says.");
+        let took = since.elapsed();
+        assert!(took < Duration::from_millis(1_500), "{provider}: {took:?}");
     }
 }
 

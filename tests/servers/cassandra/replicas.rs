@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use memory_prompt::store::CassandraMemory;
 use memory_prompt::store::cassandra::driver::statement::{Consistency, Statement};
-use memory_prompt::{AsyncChatMemoryExt, ErrorKind, Message, Result};
+use memory_prompt::{AsyncChatMemoryExt, ErrorKind, Message};
 
 use super::*;
 use crate::laws::{Told, goes_on, numbers, write_and_count};
@@ -25,19 +25,7 @@ fn addresses(nodes: &[Node]) -> String {
 }
 
 async fn open(nodes: &[Node]) -> CassandraStore {
-    at_last(async || options().open(addresses(nodes)).await).await
-}
-
-/// Does it until it is done: the others need a moment to see that a node has died or is back.
-async fn at_last<T>(it: impl AsyncFn() -> Result<T>) -> T {
-    let patience = Instant::now() + PATIENCE;
-    loop {
-        match it().await {
-            Ok(done) => return done,
-            Err(error) => assert!(Instant::now() < patience, "{error}"),
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+    options().open(addresses(nodes)).await.unwrap()
 }
 
 /// Waits until all three answer for what they hold: right after they have started they don't know
@@ -119,7 +107,7 @@ fn the_loss_of_any_one_of_three_replicas_loses_nothing() {
             check(&fresh.memory(format!("writer {i}")).unwrap(), &told).await;
         }
         println!("{} batches acknowledged and there", done.load(Ordering::Relaxed));
-        at_last(async || memory(0).add(Message::user("0 it goes on")).await).await;
+        memory(0).add(Message::user("0 it goes on")).await.unwrap();
     });
     println!("the whole took {:?}", began.elapsed());
 }
